@@ -1,0 +1,97 @@
+"""What a device must be able to do. One step is a fixed sequence of these passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Channels a backend holds while simulating: name -> (dtype, width).
+SOLVER_CHANNELS: dict[str, tuple[type, int]] = {
+    "position": (np.float32, 3),  # [m]
+    "velocity": (np.float32, 3),  # [m/s]
+    "volume": (np.float32, 1),  # rest volume d^D [m^D]
+    "kernel_radius": (np.float32, 1),  # h [m]
+    "phase": (np.uint32, 1),  # index of the fluid
+    "id": (np.uint32, 1),
+    "expiry": (np.float32, 1),  # time of death [s], inf = never
+}
+
+# Columns of a packed solid (colliders, sinks): one float32 row each.
+SOLID_COLUMNS = 32
+PLANE, BOX, SPHERE, CYLINDER = range(4)
+# 0 kind; 1 mode: +1 solid outside of fluid ("outside"), -1 container ("inside")
+# 2 friction; 3 bounce; 4 stickiness
+# 5:8 size: box half extents; sphere radius; cylinder radius, half length (along local z)
+#     plane: nothing, the solid is local z < 0
+# 8:17 rotation world -> local, row by row; 17:20 origin in the world, at the end of the step
+# 20:23 velocity of the origin; 23:26 angular velocity [rad/s], world
+# In 2D, packing makes boxes and cylinders endless along the ignored axis.
+
+# Columns of a packed force: one float32 row each.
+FORCE_COLUMNS = 12
+WIND, POINT, VORTEX = range(3)  # drag is wind of velocity 0
+# 0 kind; 1 strength; 2 radius (inf = no fall-off); 3:6 velocity or axis; 6:9 centre
+
+Array = NDArray[np.float32]
+
+
+class Backend(Protocol):
+    name: str  # shown to people: device and runtime
+
+    @property
+    def count(self) -> int:
+        """Particles alive."""
+
+    def load(self, channels: Mapping[str, NDArray]) -> None:
+        """Replace all particles. Keys: SOLVER_CHANNELS; "expiry" may be left out."""
+
+    def append(self, channels: Mapping[str, NDArray]) -> None:
+        """Add particles."""
+
+    def read(self, name: str) -> NDArray:
+        """Host copy of a channel in the device's own order; all channels of one moment agree.
+
+        Beside SOLVER_CHANNELS: "fill" (rho/rho0), "vorticity" (n, 3).
+        """
+
+    def write(self, name: str, values: NDArray) -> None:
+        """Replace a channel, values in the device's own order (as `read` returns)."""
+
+    def predict(self, dt: float, gravity: Array, forces: Array) -> None:
+        """v += dt a; x* = x + dt v."""
+
+    def find_neighbors(self) -> None:
+        """Pairs within max(h_i, h_j) at x*. Drops particles that died."""
+
+    def compute_pressure(self, solids: Array) -> None:
+        """fill and p at x*: eq. 1, 2."""
+
+    def density_error(self) -> tuple[float, float]:
+        """Mean and largest max(fill - 1, 0) of the last compute_pressure."""
+
+    def correct_positions(self, solids: Array) -> None:
+        """x* += dx of eq. 3, then contact."""
+
+    def update_velocities(self, solids: Array, dt: float) -> None:
+        """v = (x* - x)/dt, wall response; x = x*."""
+
+    def apply_viscosity(self) -> None:
+        """All passes of eq. 5."""
+
+    def compute_vorticity(self) -> None:
+        """omega of the current state, readable as "vorticity"."""
+
+    def apply_confinement(self, dt: float) -> None:
+        """Vorticity confinement; needs compute_vorticity before."""
+
+    def remove(self, sinks: Array, low: Array, high: Array, time: float) -> None:
+        """Mark as dead what lies in a sink, outside low..high, or past its expiry.
+
+        They leave at the next find_neighbors, and no longer count at once.
+        """
+
+    def close(self) -> None:
+        """Give memory back."""
