@@ -1,0 +1,73 @@
+# Set-up, demo, tests. Needs Python 3.11 or newer with venv, and make; `make help` lists the targets.
+# Settings: PYTHON=... picks the interpreter, PYTEST_ARGS=... goes to pytest.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VENV        ?= .venv
+VENV_PEERS  ?= .venv-peers
+PYTEST_ARGS ?=
+DEMO        := out/demo
+BIN         := $(VENV)/bin
+METADATA    := setup.py pyproject.toml tests/constraints.txt
+# -qq: errors only
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+
+.PHONY: help demo test check lint types docs docs-check bench clean distclean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
+	    while IFS='|' read -r name text; do printf '%-18s %s\n' "$$name" "$$text"; done
+
+# --- environment ----------------------------------------------------------------------------------
+
+# The first interpreter that is new enough and can make virtual environments.
+$(VENV)/pyvenv.cfg:
+	@sh tests/tools/make_venv.sh $(VENV) $(PYTHON)
+
+# One stamp for each set of extras: an install runs again only when the metadata changes.
+$(VENV)/.installed-%: $(VENV)/pyvenv.cfg $(METADATA)
+	@echo "Installing Runnel and what it needs ($*) into $(VENV) ..."
+	@$(BIN)/python $(PIP_INSTALL) --constraint tests/constraints.txt --editable ".[$*]"
+	@touch $@
+
+# --- targets --------------------------------------------------------------------------------------
+
+demo: $(VENV)/.installed-all ## simulate the dam break; cache, pictures, mesh and report in out/demo
+	@rm -rf $(DEMO)
+	$(BIN)/runnel run dam_break --out $(DEMO)
+	$(BIN)/runnel preview $(DEMO)
+	$(BIN)/runnel mesh $(DEMO) --frames 24
+	$(BIN)/runnel report $(DEMO)
+	@echo; echo "Look at:"
+	@find $(DEMO) -type f \( -name '*sheet*.png' -o -name '*.mp4' -o -name '*.gif' -o -name '*.ply' \
+	    -o -name '*.obj' -o -name 'report*' \) | sort | sed 's/^/  /'
+
+test: $(VENV)/.installed-test ## run the whole test suite
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: lint types docs-check test ## lint, types, freshness of generated docs, tests
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.installed-all ## write the generated pages anew
+	$(BIN)/python -m tests.tools.generated_docs
+
+docs-check: $(VENV)/.installed-all
+	$(BIN)/python -m tests.tools.generated_docs --check
+
+bench: $(VENV)/.installed-all ## time Runnel beside SPlisHSPlasH's PBF
+	@$(BIN)/python benchmarks/compare_peers.py --peer-venv $(VENV_PEERS)
+
+clean: ## remove what runs leave behind, keep the virtual environments
+	rm -rf out build dist peers-work .pytest_cache .mypy_cache .ruff_cache .hypothesis core/*.egg-info
+	find core tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove the virtual environments too
+	rm -rf $(VENV) $(VENV_PEERS)
