@@ -1,0 +1,620 @@
+"""Every knob, declared once: type, unit, hard and soft range, default, help.
+
+The scene reader, the JSON schema, the reference page, the command line and the panels of both
+hosts are made from `specs(cls)`. The dataclasses are plain data: `Scene.from_dict` reads and checks
+them and picks the defaults that depend on other keys (gravity on `up`, a fluid on its preset).
+"""
+
+# ruff: noqa: RUF009  `param` makes dataclass fields; ruff only knows `field`.
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import math
+import numbers
+import re
+import types
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+from .errors import SceneError
+from .presets import PRESETS
+
+Vec3 = tuple[float, float, float]
+Range = tuple[float | None, float | None]
+
+NO_RANGE: Final[Range] = (None, None)
+REQUIRED: Final = dataclasses.MISSING
+
+# Names end up in file names and in `--set` paths: no separators, no control characters.
+_BAD = r"\x00-\x1f\x7f-\x9f\\\ud800-\udfff"  # inside of [^...]
+NAME = rf"(?!\.{{1,2}}$)[^ /{_BAD}][^/{_BAD}]{{0,63}}"
+NAME_TEXT = "1 to 64 printable characters without / and \\"
+CHANNEL = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+CHANNEL_TEXT = "a name of letters, digits and _"
+FILE_TEXT = "a path of printable characters with / between folders"
+FILE = rf"[^{_BAD}]{{1,4096}}"
+
+REACH = 1.0e6  # farthest coordinate [m]; float32 resolves 6 cm there
+TINY = 1.0e-6  # smallest length [m]
+_WORLD: Range = (-REACH, REACH)
+_FRAME: Range = (-1_000_000, 1_000_000)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is known about one knob."""
+
+    name: str
+    type: builtins.type  # of one component: float, int, bool, str; dict for shapes, keyframes
+    size: int  # 1: a scalar; n: a vector; 0: a list of any length
+    default: Any  # REQUIRED if it must be given
+    optional: bool  # may be None: switched off or derived
+    words: tuple[str, ...]  # words allowed in place of a number: "auto"
+    choices: tuple[Any, ...] | None
+    unit: str
+    hard: Range  # refused outside
+    soft: Range  # range of a slider
+    label: str
+    help: str
+    default_text: str  # in words, where the default depends on something
+    pattern: str  # regular expression of a text
+    pattern_text: str
+    ordered: bool  # of a pair: the first may not exceed the second
+    nested: tuple[builtins.type, ...]  # dataclasses of a shape or a keyframe
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+    @property
+    def flag(self) -> str:
+        """Command line flag."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def help_with_unit(self) -> str:
+        return f"{self.help} [{self.unit}]" if self.unit else self.help
+
+    @property
+    def hard_min_is_soft_min(self) -> bool:
+        return self.hard[0] is not None and self.hard[0] == self.soft[0]
+
+    @property
+    def hard_max_is_soft_max(self) -> bool:
+        return self.hard[1] is not None and self.hard[1] == self.soft[1]
+
+    def read(self, value: Any, key: str) -> Any:
+        """The value checked and in its Python type; `key` is its path for messages."""
+        if value is None and self.optional:
+            return None
+        if self.size == 1:
+            return self._read_one(value, key)
+        if not isinstance(value, list | tuple):
+            raise SceneError(f"must be {self.kind_text}.{self._about}", key=key, value=value)
+        if self.size and len(value) != self.size:
+            raise SceneError(
+                f"must be {self.kind_text}, not a list of {len(value)}.{self._about}",
+                key=key,
+                value=value,
+            )
+        result = tuple(self._read_one(v, f"{key}[{i}]") for i, v in enumerate(value))
+        if self.ordered and result[0] > result[1]:
+            raise SceneError(
+                f"the first must not be above the second.{self._about}", key=key, value=value
+            )
+        return result
+
+    @property
+    def kind_text(self) -> str:
+        """What a value looks like, for people."""
+        one, many = {
+            float: ("a number", "numbers"),
+            int: ("a whole number", "whole numbers"),
+            bool: ("true or false", "true or false"),
+            str: ("a text", "texts"),
+            dict: ("a table", "tables"),
+        }[self.type]
+        if self.choices is not None:
+            one = many = "one of " + ", ".join(_toml(c) for c in self.choices)
+        words = "".join(f" or {_toml(w)}" for w in self.words)
+        if self.size == 1:
+            return one + words
+        return f"a list of {self.size} {many}" if self.size else f"a list of {many}"
+
+    @property
+    def range_text(self) -> str:
+        """The hard range for people, empty if there is none."""
+        low, high = self.hard
+        unit = f" {self.unit}" if self.unit else ""
+        if low is not None and high is not None:
+            return f"between {low:g} and {high:g}{unit}"
+        if low is not None:
+            return f"at least {low:g}{unit}"
+        return "" if high is None else f"at most {high:g}{unit}"
+
+    @property
+    def _about(self) -> str:
+        return f" {self.label}: {self.help_with_unit}" if self.help else ""
+
+    def _read_one(self, value: Any, key: str) -> Any:
+        if isinstance(value, str) and value in self.words:
+            return value
+        if self.type is float or self.type is int:
+            number = self._number(value, key)
+            if self.choices is not None and number not in self.choices:
+                raise SceneError(f"must be {self.kind_text}.{self._about}", key=key, value=value)
+            return number
+        if not isinstance(value, self.type):
+            raise SceneError(f"must be {self.kind_text}.{self._about}", key=key, value=value)
+        if self.choices is not None and value not in self.choices:
+            raise SceneError(f"must be {self.kind_text}.{self._about}", key=key, value=value)
+        if self.pattern and not re.fullmatch(self.pattern, str(value)):
+            raise SceneError(f"must be {self.pattern_text}.{self._about}", key=key, value=value)
+        return value
+
+    def _number(self, value: Any, key: str) -> float | int:
+        """A finite number within the hard range; numpy's scalars pass, bool does not."""
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise SceneError(f"must be {self.kind_text}.{self._about}", key=key, value=value)
+        try:
+            number = float(value) + 0.0  # -0.0 becomes 0.0: one digest for equal scenes
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise SceneError(f"must be a finite number.{self._about}", key=key, value=value)
+        if self.type is int and not number.is_integer():
+            raise SceneError(f"must be {self.kind_text}.{self._about}", key=key, value=value)
+        low, high = self.hard
+        if (low is not None and number < low) or (high is not None and number > high):
+            raise SceneError(f"must be {self.range_text}.{self._about}", key=key, value=value)
+        return int(number) if self.type is int else number
+
+
+def param(
+    default: Any = REQUIRED,
+    *,
+    unit: str = "",
+    hard: Range = NO_RANGE,
+    soft: Range = NO_RANGE,
+    label: str = "",
+    help: str = "",
+    choices: tuple[Any, ...] | None = None,
+    default_text: str = "",
+    pattern: str = "",
+    pattern_text: str = "",
+    ordered: bool = False,
+) -> Any:
+    """A dataclass field that is a knob. Without a default it must be given in the scene.
+
+    hard: values outside are refused, ends included. soft: where sliders end; hard's unless given.
+    choices are taken from a Literal annotation by themselves.
+    """
+    notes = {
+        "unit": unit,
+        "hard": hard,
+        "soft": tuple(h if s is None else s for s, h in zip(soft, hard, strict=True)),
+        "label": label,
+        "help": help,
+        "choices": choices,
+        "default_text": default_text,
+        "pattern": pattern,
+        "pattern_text": pattern_text,
+        "ordered": ordered,
+    }
+    if default is REQUIRED:
+        return field(metadata={"param": notes})
+    return field(default=default, metadata={"param": notes})
+
+
+def specs(cls: type) -> list[Spec]:
+    """The knobs of a dataclass, in order of declaration."""
+    return list(_specs(cls))
+
+
+@cache
+def _specs(cls: type) -> tuple[Spec, ...]:
+    hints = get_type_hints(cls)
+    found = []
+    for f in dataclasses.fields(cls):
+        notes = f.metadata.get("param")
+        if notes is not None:
+            kind = _kind(hints[f.name])
+            kind["choices"] = notes["choices"] or kind["choices"]
+            label = notes["label"] or f.name.replace("_", " ").title()
+            facts = {**notes, **kind, "name": f.name, "default": f.default, "label": label}
+            found.append(Spec(**facts))
+    return tuple(found)
+
+
+def _kind(hint: Any) -> dict[str, Any]:
+    """Component type, size, ... of an annotation."""
+    optional, words, choices, size = False, (), None, 1
+    if get_origin(hint) in (Union, types.UnionType):
+        members = get_args(hint)
+        optional = types.NoneType in members
+        words = tuple(w for m in members if get_origin(m) is Literal for w in get_args(m))
+        rest = [m for m in members if m is not types.NoneType and get_origin(m) is not Literal]
+        if len(rest) > 1:  # a shape
+            return {
+                "type": dict,
+                "size": 1,
+                "optional": optional,
+                "words": words,
+                "choices": None,
+                "nested": tuple(rest),
+            }
+        hint = rest[0]
+    if get_origin(hint) is tuple:
+        members = get_args(hint)
+        size = 0 if members[-1] is Ellipsis else len(members)
+        hint = members[0]
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        hint = type(choices[0])
+    nested = (hint,) if dataclasses.is_dataclass(hint) else ()
+    return {
+        "type": dict if nested else hint,
+        "size": size,
+        "optional": optional,
+        "words": words,
+        "choices": choices,
+        "nested": nested,
+    }
+
+
+def _toml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+# A knob reads as a paragraph: what it is, its numbers, its help.
+# fmt: off
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def _point(default: Any, help: str) -> Any:
+    return param(default, unit="m", hard=_WORLD, soft=(-10, 10), help=help)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """A box along the axes, from `min` to `max`."""
+
+    min: Vec3 = _point(REQUIRED, "Lowest corner.")
+    max: Vec3 = _point(REQUIRED, "Highest corner.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sphere:
+    """A ball; a disc in 2D."""
+
+    center: Vec3 = _point(REQUIRED, "Centre.")
+    radius: float = param(unit="m", hard=(TINY, REACH), soft=(0.01, 10), help="Radius.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cylinder:
+    """A cylinder with flat ends; the middle of one end is `start`, of the other `end`."""
+
+    start: Vec3 = _point(REQUIRED, "Middle of the first end.")
+    end: Vec3 = _point(REQUIRED, "Middle of the second end.")
+    radius: float = param(unit="m", hard=(TINY, REACH), soft=(0.01, 10), help="Radius.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plane:
+    """Everything behind a plane. For colliders and sinks; sources need an end."""
+
+    point: Vec3 = _point((0.0, 0.0, 0.0), "A point of the plane.")
+    normal: Vec3 = param(hard=_WORLD, soft=(-1, 1), help="Points into the free side; any length.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshFile:
+    """The inside of a closed triangle mesh. `mesh = "file.obj"` is short for this."""
+
+    file: str = param(
+        pattern=FILE,
+        pattern_text=FILE_TEXT,
+        help="OBJ, STL, PLY or OFF file, relative to the scene's folder and inside of it.",
+    )
+
+
+Shape = Box | Sphere | Cylinder | Plane | MeshFile
+SHAPES: Final[dict[str, type]] = {
+    "box": Box,
+    "sphere": Sphere,
+    "cylinder": Cylinder,
+    "plane": Plane,
+    "mesh": MeshFile,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keyframe:
+    """Where a moving object is at a frame. Between keyframes it moves evenly."""
+
+    frame: float = param(hard=_FRAME, help="Frame; may lie between two.")
+    position: Vec3 = _point((0.0, 0.0, 0.0), "Translation.")
+    rotation: Vec3 = param(
+        (0.0, 0.0, 0.0), unit="deg", hard=(-1e6, 1e6), soft=(-180, 180),
+        help="Rotation about x, then y, then z.",
+    )
+
+
+# --- what the parts of a scene have in common -----------------------------------------------------
+
+
+def _name() -> Any:
+    return param("", pattern=NAME, pattern_text=NAME_TEXT, default_text="its kind and number",
+                 help="Name, unique in its list.")
+
+
+def _position() -> Any:
+    return _point((0.0, 0.0, 0.0), "Moves the shape.")
+
+
+def _rotation() -> Any:
+    return param((0.0, 0.0, 0.0), unit="deg", hard=(-1e6, 1e6), soft=(-180, 180),
+                 help="Turns the shape about x, then y, then z of the origin.")
+
+
+def _scale() -> Any:
+    return param(1.0, hard=(TINY, REACH), soft=(0.01, 100), help="Enlarges the shape, evenly.")
+
+
+def _motion() -> Any:
+    return param((), help="Keyframes of a moving shape; they take the place of position, rotation.")
+
+
+def _frames(help: str) -> Any:
+    return param(None, hard=_FRAME, soft=(1, 250), ordered=True, help=help,
+                 default_text="all frames of the scene")
+
+
+# --- parts of a scene -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver:
+    """How the equations are solved; the defaults serve most shots."""
+
+    time_step: float | Literal["auto"] = param(
+        "auto", unit="s", hard=(1e-5, 0.1), soft=(0.001, 0.02),
+        help="Length of a step, shortened so that steps divide a frame evenly. "
+        '"auto" follows the fastest particle (see cfl).',
+    )
+    cfl: float = param(
+        1.0, hard=(0.05, 4.0), soft=(0.2, 2.0), label="CFL",
+        help='Spacings the fastest particle may travel in a step when time_step is "auto".',
+    )
+    max_time_step: float = param(
+        0.016, unit="s", hard=(1e-5, 0.1), soft=(0.001, 0.04),
+        help='Longest step when time_step is "auto".',
+    )
+    iterations: tuple[int, int] = param(
+        (2, 20), hard=(1, 1000), soft=(1, 50), ordered=True,
+        help="Least and most solver iterations of a step; equal numbers fix the count.",
+    )
+    tolerance: float = param(
+        0.01, hard=(1e-6, 1.0), soft=(0.001, 0.1),
+        help="Average relative compression at which iterations stop.",
+    )
+    gravity: Vec3 = param(
+        (0.0, 0.0, -9.81), unit="m/s^2", hard=(-1e5, 1e5), soft=(-20, 20),
+        default_text='[0, 0, -9.81], with up = "y" [0, -9.81, 0]', help="Gravity.",
+    )
+    kernel: Literal["poly6", "cubic", "gaussian"] = param(
+        "poly6", help="Smoothing kernel; poly6 uses the spiky kernel for gradients.",
+    )
+    support: float = param(
+        4.0, hard=(3.0, 6.0), soft=(3.0, 6.0),
+        help="Kernel radius in particle radii. More is smoother and slower.",
+    )
+    multiplier: Literal["prototype", "exact"] = param(
+        "prototype",
+        help="Stiffness of the density constraint: of a full neighbourhood, or of each particle's "
+        "own (slower, the reference).",
+    )
+    warm_start: bool = param(True, help="Carry pressures over into the next step.")
+    reorder_interval: int = param(
+        1, hard=(1, 1000), soft=(1, 20),
+        help="Steps between full sorts of the particle data. A matter of speed only.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fluid:
+    """A liquid. `preset` fills in the other keys; those given win."""
+
+    name: str = _name()
+    preset: str | None = param(None, choices=tuple(PRESETS), help="Liquid to start from.")
+    density: float = param(
+        1000.0, unit="kg/m^3", hard=(1e-3, 1e6), soft=(1, 3000), default_text="1000, or the preset",
+        help="Rest density.",
+    )
+    viscosity: float = param(
+        0.0, hard=(0.0, 1e4), soft=(0.0, 100.0), default_text="0, or the preset",
+        help="Damping c of the XSPH model (P004 eq. 8), not SI: 0 is inviscid, 10 honey, 75 "
+        "toothpaste at millimetre spacing. Each 0.5 costs a pass over the particles.",
+    )
+    surface_tension: float = param(
+        0.0, hard=(0.0, 1.0), soft=(0.0, 1.0), default_text="0, or the preset",
+        help="Kappa (P004 4.2), not SI: 0 none, 1 beads strongly. Large scenes want 0.",
+    )
+    vorticity: float = param(
+        0.0, hard=(0.0, 1e4), soft=(0.0, 1.0), default_text="0, or the preset",
+        help="Strength of vorticity confinement, which feeds small swirls.",
+    )
+    color: Vec3 = param(
+        (0.0, 0.45, 0.70), hard=(0.0, 1.0), soft=(0.0, 1.0),
+        default_text="the preset's, or one of a palette",
+        help="Display colour in previews, red green blue.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where fluid comes from: a volume filled once, or an emitter."""
+
+    name: str = _name()
+    fluid: str = param(pattern=NAME, pattern_text=NAME_TEXT, help="Name of the fluid.")
+    kind: Literal["volume", "emitter"] = param(
+        "volume", help='"volume" is filled once, "emitter" emits over its frames.',
+    )
+    shape: Shape = param(help="Region that is filled, or that the stream leaves.")
+    spacing: float = param(
+        unit="m", hard=(TINY, 1e4), soft=(0.001, 0.5),
+        help="Distance between particles, twice their radius. Half of it is eight times the "
+        "particles. Sources may differ.",
+    )
+    velocity: Vec3 = param(
+        (0.0, 0.0, 0.0), unit="m/s", hard=(-1e5, 1e5), soft=(-10, 10),
+        help="Initial velocity; the direction of an emitter.",
+    )
+    frames: tuple[int, int] | None = _frames("First and last frame of emission.")
+    rate: float | None = param(
+        None, unit="m^3/s", hard=(0.0, 1e9), soft=(0.0, 10.0), default_text="from the speed",
+        help="Volume an emitter gives (m^2/s in 2D). Give this or speed, not both.",
+    )
+    speed: float | None = param(
+        None, unit="m/s", hard=(0.0, 1e5), soft=(0.0, 20.0), default_text="length of velocity",
+        help="Speed of an emitter's stream along velocity.",
+    )
+    inherit_velocity: float = param(
+        0.0, hard=(0.0, 1.0), soft=(0.0, 1.0),
+        help="Share of the source's own motion added to the particles' velocity.",
+    )
+    jitter: float = param(
+        0.0, hard=(0.0, 0.5), soft=(0.0, 0.5),
+        help="Random displacement of new particles, in spacings.",
+    )
+    seed: int | None = param(
+        None, hard=(0, 2**31 - 1), default_text="the scene's", help="Seed of the jitter.",
+    )
+    lifetime: float | None = param(
+        None, unit="s", hard=(0.0, 1e9), soft=(0.0, 60.0), default_text="without end",
+        help="Age at which particles vanish.",
+    )
+    position: Vec3 = _position()
+    rotation: Vec3 = _rotation()
+    scale: float = _scale()
+    motion: tuple[Keyframe, ...] = _motion()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collider:
+    """A solid: an obstacle, or a container."""
+
+    name: str = _name()
+    shape: Shape = param(help="The solid, or the hollow of a container.")
+    mode: Literal["outside", "inside", "shell"] = param(
+        "outside",
+        help='"outside" keeps fluid outside of the shape (an obstacle), "inside" within it (a '
+        'container), "shell" on both sides of its surface (open or thin objects).',
+    )
+    voxel_size: float | None = param(
+        None, unit="m", hard=(TINY, 1e4), soft=(0.001, 1.0), default_text="the smallest spacing",
+        help="Cell of a mesh's distance field.",
+    )
+    friction: float = param(
+        0.0, hard=(0.0, 1e3), soft=(0.0, 1.0), help="Coulomb friction; 0 slips freely.",
+    )
+    bounce: float = param(
+        0.0, hard=(0.0, 1.0), soft=(0.0, 1.0), help="Share of the impact speed given back.",
+    )
+    stickiness: float = param(
+        0.0, hard=(0.0, 1.0), soft=(0.0, 1.0),
+        help="Share of the velocity lost at the wall in 1/60 s; 1 holds fast.",
+    )
+    body: Literal["static", "animated", "rigid", "deformable"] = param(
+        "static",
+        help='"static" stands still, "animated" follows motion, "rigid" and "deformable" are moved '
+        "by the fluid.",
+    )
+    position: Vec3 = _position()
+    rotation: Vec3 = _rotation()
+    scale: float = _scale()
+    motion: tuple[Keyframe, ...] = _motion()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sink:
+    """A region that removes fluid."""
+
+    name: str = _name()
+    shape: Shape = param(help="Particles in here vanish.")
+    frames: tuple[int, int] | None = _frames("First and last frame at which the sink is open.")
+    position: Vec3 = _position()
+    rotation: Vec3 = _rotation()
+    scale: float = _scale()
+    motion: tuple[Keyframe, ...] = _motion()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Force:
+    """A field of acceleration, beside gravity."""
+
+    name: str = _name()
+    kind: Literal["wind", "drag", "point", "vortex"] = param(
+        help='"wind" pulls towards velocity, "drag" towards rest, "point" towards center, '
+        '"vortex" around axis.',
+    )
+    strength: float = param(
+        1.0, unit="1/s or m/s^2", hard=(-1e6, 1e6), soft=(-20, 20),
+        help="Wind, drag: share of the difference in velocity made up per second [1/s]. Point, "
+        "vortex: acceleration [m/s^2]; negative repels or turns the other way.",
+    )
+    velocity: Vec3 = param(
+        (0.0, 0.0, 0.0), unit="m/s", hard=(-1e5, 1e5), soft=(-20, 20), help="Velocity of the wind.",
+    )
+    center: Vec3 = _point((0.0, 0.0, 0.0), "Centre of a point or vortex.")
+    axis: Vec3 = param(
+        (0.0, 0.0, 1.0), hard=_WORLD, soft=(-1, 1), help="Axis of a vortex; any length.",
+    )
+    radius: float | None = param(
+        None, unit="m", hard=(TINY, REACH), soft=(0.1, 10), default_text="unlimited",
+        help="Reach; the field falls off linearly to 0 there.",
+    )
+    frames: tuple[int, int] | None = _frames("First and last frame at which the force acts.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domain:
+    """Limits of the simulated space. Without them it is unbounded."""
+
+    min: Vec3 | None = param(None, unit="m", hard=_WORLD, soft=(-10, 10),
+                             default_text="unbounded", help="Lowest corner.")
+    max: Vec3 | None = param(None, unit="m", hard=_WORLD, soft=(-10, 10),
+                             default_text="unbounded", help="Highest corner.")
+    mode: Literal["kill", "close"] = param(
+        "kill", help='"kill" removes what leaves, "close" puts walls there.',
+    )
+
+
+CHANNELS: Final[dict[str, str]] = {
+    "position": "m",
+    "velocity": "m/s",
+    "radius": "half the spacing, m",
+    "mass": "kg (kg/m in 2D)",
+    "density": "kg/m^3",
+    "phase": "number of the fluid, from 0",
+    "id": "stays with a particle for life",
+    "age": "s",
+    "vorticity": "1/s",
+    "pressure": "of the last iteration, Pa",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What the cache holds."""
+
+    channels: tuple[str, ...] = param(
+        ("position", "velocity", "radius", "density", "phase", "id"),
+        pattern=CHANNEL, pattern_text=CHANNEL_TEXT,
+        help="Channels to write: " + ", ".join(CHANNELS) + ", and names added from Python.",
+    )

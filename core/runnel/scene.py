@@ -1,0 +1,738 @@
+"""Scene: everything a simulation is made of, as immutable data; read from TOML, JSON or dicts.
+
+`Scene.load` and `Scene.from_dict` check each value against its declaration in `params`, and the
+values against each other. Errors are SceneError and name the file, the key and what is allowed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from .errors import SceneError
+from .params import (
+    NAME,
+    NAME_TEXT,
+    SHAPES,
+    Box,
+    Collider,
+    Cylinder,
+    Domain,
+    Fluid,
+    Force,
+    Keyframe,
+    MeshFile,
+    Output,
+    Plane,
+    Shape,
+    Sink,
+    Solver,
+    Source,
+    Spec,
+    Sphere,
+    param,
+    specs,
+)
+from .presets import PALETTE, PRESETS
+
+MAX_FILE_BYTES: Final = 64 * 2**20
+MAX_PARTICLES: Final = 200_000_000
+MESH_SUFFIXES: Final = (".obj", ".stl", ".ply", ".off")
+
+TABLES: Final[dict[str, type]] = {"solver": Solver, "domain": Domain, "output": Output}
+LISTS: Final[dict[str, type]] = {
+    "fluid": Fluid,
+    "source": Source,
+    "collider": Collider,
+    "sink": Sink,
+    "force": Force,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A scene. In files the lists are called `fluid`, `source`, `collider`, `sink`, `force`."""
+
+    name: str = param(
+        "scene",
+        pattern=NAME,
+        pattern_text=NAME_TEXT,
+        help="Name of the scene.",
+    )
+    fps: float = param(
+        24.0,
+        unit="1/s",
+        hard=(1e-3, 1e5),
+        soft=(12, 120),
+        label="FPS",
+        help="Frames per second.",
+    )
+    frames: tuple[int, int] = param(
+        (1, 100),
+        hard=(-1_000_000, 1_000_000),
+        soft=(1, 250),
+        ordered=True,
+        help="First and last frame. The first shows the initial state.",
+    )
+    up: Literal["z", "y"] = param(
+        "z",
+        help="Axis that points up: picks the default gravity and what exporters declare.",
+    )
+    dimensions: Literal[3, 2] = param(
+        3,
+        help='2 simulates a slice: z is ignored with up = "y", y with up = "z".',
+    )
+    seed: int = param(0, hard=(0, 2**31 - 1), help="Seed of everything random.")
+    solver: Solver = field(default_factory=Solver)
+    fluids: tuple[Fluid, ...] = ()
+    sources: tuple[Source, ...] = ()
+    colliders: tuple[Collider, ...] = ()
+    sinks: tuple[Sink, ...] = ()
+    forces: tuple[Force, ...] = ()
+    domain: Domain = field(default_factory=Domain)
+    output: Output = field(default_factory=Output)
+    directory: Path | None = field(default=None, compare=False)  # mesh files are relative to it
+    allow_outside: bool = field(default=False, compare=False)  # mesh files may lie elsewhere
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def load(cls, path: str | Path, *, allow_outside: bool = False) -> Scene:
+        """Read a .toml or .json file. Mesh files must lie in its folder unless allow_outside."""
+        path = Path(path)
+        try:
+            data = _parse(path, _read_text(path))
+            return cls.from_dict(data, directory=path.parent, allow_outside=allow_outside)
+        except SceneError as error:
+            raise error.in_file(path) from error.__cause__
+
+    @classmethod
+    def from_dict(
+        cls,
+        data: Mapping[str, Any],
+        directory: str | Path | None = None,
+        *,
+        allow_outside: bool = False,
+    ) -> Scene:
+        """A scene from plain dicts and lists, keyed as the file is."""
+        if not isinstance(data, Mapping):
+            raise SceneError("a scene must be a table of keys", value=data)
+        top = specs(cls)
+        _refuse_unknown(data, [*(s.name for s in top), *TABLES, *LISTS], "")
+        values = _read_fields(top, data, "", {})
+        derived = _Derived(values["up"], values["dimensions"])
+        for key, part in TABLES.items():
+            values[key] = _read_table(part, data.get(key), key, derived.of_table(key))
+        for key, part in LISTS.items():
+            values[key + "s"] = _read_list(part, data.get(key), key, derived)
+        return cls(
+            **values,
+            directory=None if directory is None else Path(directory),
+            allow_outside=allow_outside,
+        )
+
+    def to_dict(self, *, defaults: bool = False) -> dict[str, Any]:
+        """Plain dicts and lists that from_dict turns into an equal scene.
+
+        Values that are the default are left out unless `defaults`.
+        """
+        result = _plain_fields(self, {}, defaults)
+        derived = _Derived(self.up, self.dimensions)
+        for key in TABLES:
+            table = _plain_fields(getattr(self, key), derived.of_table(key), defaults)
+            if table:
+                result[key] = table
+        for key in LISTS:
+            parts = getattr(self, key + "s")
+            if parts:
+                result[key] = [
+                    _plain_fields(
+                        part, derived.of_list(key, i, getattr(part, "preset", None)), defaults
+                    )
+                    for i, part in enumerate(parts)
+                ]
+        return result
+
+    def with_overrides(self, overrides: Iterable[str]) -> Scene:
+        """A scene with keys replaced: `solver.tolerance=0.02`, `source.dam.spacing=0.03`,
+        `fluid[0].viscosity=2`. Values are written as in TOML; a bare word is a text."""
+        data = self.to_dict()
+        for override in overrides:
+            _override(data, override)
+        return Scene.from_dict(data, self.directory, allow_outside=self.allow_outside)
+
+    def digest(self) -> str:
+        """SHA-256 of all values, in hex. The file's formatting and folder do not matter."""
+        text = json.dumps(self.to_dict(defaults=True), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def mesh_path(self, shape: MeshFile) -> Path:
+        """Where a mesh file lies."""
+        return (self.directory or Path()) / shape.file
+
+    @property
+    def ignored_axis(self) -> int:
+        """Axis that a 2D scene leaves out; -1 in 3D."""
+        if self.dimensions == 3:
+            return -1
+        return 1 if self.up == "z" else 2
+
+    @property
+    def smallest_spacing(self) -> float:
+        """Spacing of the finest source [m]."""
+        return min(source.spacing for source in self.sources)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Axes that count: all three, or two in 2D."""
+        return tuple(axis for axis in range(3) if axis != self.ignored_axis)
+
+    def estimate_particles(self) -> int:
+        """Most particles alive at once, from volumes, rates and lifetimes.
+
+        Overlaps with solids and sinks are not looked at, so this is rather too many. Meshes count
+        with the box around them.
+        """
+        return sum(_estimate(self, source) for source in self.sources)
+
+
+# --- shipped scenes -------------------------------------------------------------------------------
+
+
+def example_names() -> list[str]:
+    """Names of the shipped scenes."""
+    return sorted(path.stem for path in _examples().glob("*.toml"))
+
+
+def example_path(name: str) -> Path:
+    """File of a shipped scene."""
+    path = _examples() / f"{name}.toml"
+    if name not in example_names():
+        known = example_names()
+        raise SceneError(
+            f"no shipped scene of this name.{_nearest(name, known)} There are: {', '.join(known)}",
+            key="example",
+            value=name,
+        )
+    return path
+
+
+def example(name: str) -> Scene:
+    """A shipped scene."""
+    return Scene.load(example_path(name))
+
+
+def _examples() -> Path:
+    return Path(str(resources.files(__package__).joinpath("scenes")))
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _read_text(path: Path) -> str:
+    if path.suffix.lower() not in (".toml", ".json"):
+        raise SceneError("a scene file ends in .toml or .json")
+    try:
+        if not path.is_file():
+            raise SceneError("there is no such file" if not path.exists() else "is not a file")
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise SceneError(
+                f"has {size / 2**20:.0f} MB, at most {MAX_FILE_BYTES // 2**20} are read. "
+                "Meshes belong in files of their own"
+            )
+        return path.read_bytes().decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise SceneError(f"cannot be read: {reason}") from error
+
+
+def _parse(path: Path, text: str) -> Any:
+    try:
+        if path.suffix.lower() == ".json":
+            return json.loads(text, object_pairs_hook=_no_twins)
+        return tomllib.loads(text)
+    except SceneError:
+        raise
+    except RecursionError as error:
+        raise SceneError("tables are nested too deeply") from error
+    except ValueError as error:  # both parsers' errors, and numbers of thousands of digits
+        kind = path.suffix[1:].upper()
+        raise SceneError(f"{kind} syntax: {error}") from error
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON keeps the last of two equal keys in silence; TOML refuses them, so do we."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise SceneError("is given twice", key=next(k for k in keys if keys.count(k) > 1))
+    return table
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """Defaults that depend on other keys."""
+
+    up: str
+    dimensions: int
+
+    def of_table(self, key: str) -> dict[str, Any]:
+        if key == "solver" and self.up == "y":
+            return {"gravity": (0.0, -9.81, 0.0)}
+        return {}
+
+    def of_list(self, key: str, index: int, preset: str | None) -> dict[str, Any]:
+        result: dict[str, Any] = {"name": f"{key}_{index + 1}"}
+        if key == "fluid":
+            result["color"] = PALETTE[index % len(PALETTE)]
+            if preset in PRESETS:
+                result |= vars(PRESETS[preset])
+        if key == "force":
+            # A vortex turns about the vertical; in a slice about the axis left out.
+            upright = (self.up == "z") == (self.dimensions == 3)
+            axis = 2 if upright else 1
+            result["axis"] = tuple(float(k == axis) for k in range(3))
+        return result
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    close = get_close_matches(key, list(known), 1)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for key in table:
+        if key not in known:
+            path = f"{where}.{key}" if where else str(key)
+            near = _nearest(str(key), known)
+            raise SceneError(f"unknown key.{near} Known here: {', '.join(known)}", key=path)
+
+
+def _read_fields(
+    knobs: Sequence[Spec], table: Mapping[str, Any], where: str, defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    values = {}
+    for spec in knobs:
+        key = f"{where}.{spec.name}" if where else spec.name
+        value = table.get(spec.name)
+        if spec.name in table and not (value is None and spec.optional):
+            read = _read_nested if spec.nested else Spec.read
+            values[spec.name] = read(spec, value, key)
+        elif spec.name in defaults:
+            values[spec.name] = defaults[spec.name]
+        elif spec.required:
+            raise SceneError(f"is missing. {spec.label}: {spec.help_with_unit}", key=key)
+        else:
+            values[spec.name] = spec.default
+    return values
+
+
+def _read_part(cls: type, table: Any, where: str, defaults: Mapping[str, Any]) -> Any:
+    if not isinstance(table, Mapping):
+        raise SceneError("must be a table of keys", key=where, value=table)
+    knobs = specs(cls)
+    _refuse_unknown(table, [s.name for s in knobs], where)
+    return cls(**_read_fields(knobs, table, where, defaults))
+
+
+def _read_table(cls: type, table: Any, key: str, defaults: Mapping[str, Any]) -> Any:
+    if isinstance(table, list | tuple):
+        raise SceneError(f"there is only one; write [{key}], not [[{key}]]", key=key)
+    return _read_part(cls, {} if table is None else table, key, defaults)
+
+
+def _read_list(cls: type, tables: Any, key: str, derived: _Derived) -> tuple[Any, ...]:
+    if tables is None:
+        return ()
+    if not isinstance(tables, list | tuple):
+        raise SceneError(f"is a list of tables; write [[{key}]], not [{key}]", key=key)
+    parts = []
+    for i, table in enumerate(tables):
+        preset = table.get("preset") if isinstance(table, Mapping) else None
+        defaults = derived.of_list(key, i, preset if isinstance(preset, str) else None)
+        parts.append(_read_part(cls, table, f"{key}[{i}]", defaults))
+    return tuple(parts)
+
+
+def _read_nested(spec: Spec, value: Any, key: str) -> Any:
+    if spec.size == 1:
+        return _read_shape(value, key)
+    if not isinstance(value, list | tuple):
+        raise SceneError("must be a list of keyframes", key=key, value=value)
+    return tuple(_read_part(Keyframe, v, f"{key}[{i}]", {}) for i, v in enumerate(value))
+
+
+def _read_shape(value: Any, key: str) -> Shape:
+    kinds = ", ".join(SHAPES)
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise SceneError(
+            f"must be a table of one key out of {kinds}, such as "
+            "{ sphere = { center = [0, 0, 1], radius = 0.5 } }",
+            key=key,
+            value=value,
+        )
+    kind, table = next(iter(value.items()))
+    _refuse_unknown(value, list(SHAPES), key)
+    if kind == "mesh" and isinstance(table, str):
+        table = {"file": table}
+    shape: Shape = _read_part(SHAPES[kind], table, f"{key}.{kind}", {})
+    return shape
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _plain_fields(part: Any, derived: Mapping[str, Any], with_defaults: bool) -> dict[str, Any]:
+    result = {}
+    for spec in specs(type(part)):
+        value = getattr(part, spec.name)
+        if with_defaults or value != derived.get(spec.name, spec.default):
+            result[spec.name] = _plain(value)
+    # A name made from the number would change its meaning when the list is edited.
+    if "name" in derived:
+        result["name"] = part.name
+    return result
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    for kind, cls in SHAPES.items():
+        if isinstance(value, cls):
+            return {kind: _plain_fields(value, {}, True)}
+    if isinstance(value, Keyframe):
+        return _plain_fields(value, {}, True)
+    return value
+
+
+# --- overrides ------------------------------------------------------------------------------------
+
+
+def _override(data: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    path, text = path.strip(), text.strip()
+    if not equals or not path or not text:
+        raise SceneError(
+            "an override is key.path=value, such as solver.tolerance=0.02",
+            key="override",
+            value=override,
+        )
+    table, key = _locate(data, path)
+    table[key] = _toml_value(text)
+
+
+def _toml_value(text: str) -> Any:
+    """A TOML value; what is none is a text, so that words need no quotes on a command line."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return parsed["value"] if len(parsed) == 1 else text
+
+
+def _locate(data: dict[str, Any], path: str) -> tuple[Any, Any]:
+    """The table and the key in it that a path such as `source.dam.shape.box.min[0]` means."""
+    here: Any = data
+    rest, done = path, ""
+    while True:
+        key, rest = _next_key(here, rest, path, done)
+        if not rest:
+            return here, key
+        done = path[: len(path) - len(rest)].rstrip(".")
+        if isinstance(here, dict):
+            here = here.setdefault(key, {})
+        else:
+            here = here[key]
+
+
+def _next_key(here: Any, rest: str, path: str, done: str) -> tuple[Any, str]:
+    """Next key or index, and what of the path is left."""
+    if isinstance(here, list):
+        if index := re.match(r"\[(\d+)\]\.?", rest):
+            if int(index[1]) >= len(here):
+                raise SceneError(f"{done} has only {len(here)} entries, from 0", key=path)
+            return int(index[1]), rest[index.end() :]
+        names = [(i, str(p.get("name"))) for i, p in enumerate(here) if isinstance(p, dict)]
+        # Names may hold dots: the longest that fits is meant.
+        for i, name in sorted(names, key=lambda pair: -len(pair[1])):
+            if rest == name or rest.startswith(name + "."):
+                return i, rest[len(name) + 1 :]
+        known = [name for _, name in names]
+        raise SceneError(
+            f"{done} has no entry of this name.{_nearest(rest.split('.')[0], known)} "
+            f"There are: {', '.join(known) or 'none'}; or give a number, {done}[0]",
+            key=path,
+        )
+    if not isinstance(here, dict):
+        raise SceneError(f"{done} is a single value", key=path)
+    if not (match := re.match(r"([^.\[\]]+)(\.(?=.)|(?=\[)|$)", rest)):
+        raise SceneError("is not a path of keys such as source.dam.spacing", key=path)
+    return match[1], rest[match.end() :]
+
+
+# --- checks of values against each other ----------------------------------------------------------
+
+
+def _check(scene: Scene) -> None:
+    for key in LISTS:
+        _check_names(getattr(scene, key + "s"), key)
+    if not scene.fluids:
+        raise SceneError("there is none; add a [[fluid]]", key="fluid")
+    if not scene.sources:
+        raise SceneError(
+            "there is none, so there is nothing to simulate; add a [[source]]", key="source"
+        )
+    for i, source in enumerate(scene.sources):
+        _check_source(scene, source, f"source[{i}]")
+    for i, collider in enumerate(scene.colliders):
+        _check_collider(scene, collider, f"collider[{i}]")
+    for i, sink in enumerate(scene.sinks):
+        _check_placed(scene, sink, f"sink[{i}]")
+        _check_analytic(sink.shape, f"sink[{i}].shape")
+    for i, force in enumerate(scene.forces):
+        if force.kind == "vortex" and not any(force.axis):
+            raise SceneError("must not be zero", key=f"force[{i}].axis", value=force.axis)
+    _check_domain(scene)
+    _check_channels(scene.output.channels)
+    _check_count(scene)
+
+
+def _check_names(parts: Sequence[Any], key: str) -> None:
+    seen: dict[str, int] = {}
+    for i, part in enumerate(parts):
+        if part.name in seen:
+            raise SceneError(
+                f"{key}[{seen[part.name]}] has this name already; names are unique in their list",
+                key=f"{key}[{i}].name",
+                value=part.name,
+            )
+        seen[part.name] = i
+
+
+def _check_source(scene: Scene, source: Source, key: str) -> None:
+    names = [fluid.name for fluid in scene.fluids]
+    if source.fluid not in names:
+        raise SceneError(
+            f"no fluid of this name.{_nearest(source.fluid, names)} There are: {', '.join(names)}",
+            key=f"{key}.fluid",
+            value=source.fluid,
+        )
+    if isinstance(source.shape, Plane):
+        raise SceneError(
+            "a plane has no end; a source needs a box, sphere, cylinder or mesh",
+            key=f"{key}.shape.plane",
+        )
+    _check_placed(scene, source, key)
+    if source.kind == "emitter":
+        _check_emitter(source, key)
+        return
+    for name in ("rate", "speed", "frames"):
+        if getattr(source, name) is not None:
+            raise SceneError(
+                'belongs to emitters; set kind = "emitter" or delete it', key=f"{key}.{name}"
+            )
+
+
+def _check_emitter(source: Source, key: str) -> None:
+    if source.rate is not None and source.speed is not None:
+        raise SceneError("rate and speed are both given; one follows from the other", key=key)
+    if source.rate is None and source.speed is None and not any(source.velocity):
+        raise SceneError("an emitter needs a velocity, a speed or a rate", key=key)
+    if not any(source.velocity) and not isinstance(source.shape, Cylinder):
+        raise SceneError(
+            "gives the direction of an emitter and must not be zero (only a cylinder has a "
+            "direction of its own: from start to end)",
+            key=f"{key}.velocity",
+            value=source.velocity,
+        )
+
+
+def _check_collider(scene: Scene, collider: Collider, key: str) -> None:
+    _check_placed(scene, collider, key)
+    _check_supported(collider, key)
+    if collider.motion and collider.body == "static":
+        raise SceneError(
+            'has motion but is "static"; set body = "animated" or delete motion', key=f"{key}.body"
+        )
+
+
+def _check_supported(collider: Collider, key: str) -> None:
+    """What the format knows and this version does not simulate yet; lifted here, nowhere else."""
+    _check_analytic(collider.shape, f"{key}.shape")
+    for name, allowed in (("mode", ("outside", "inside")), ("body", ("static", "animated"))):
+        value = getattr(collider, name)
+        if value not in allowed:
+            words = " or ".join(f'"{word}"' for word in allowed)
+            raise SceneError(f"this version supports {words}", key=f"{key}.{name}", value=value)
+
+
+def _check_analytic(shape: Shape, key: str) -> None:
+    if isinstance(shape, MeshFile):
+        raise SceneError(
+            "this version supports analytic shapes here: box, sphere, cylinder, plane",
+            key=f"{key}.mesh",
+            value=shape.file,
+        )
+
+
+def _check_placed(scene: Scene, part: Source | Collider | Sink, key: str) -> None:
+    _check_shape(scene, part.shape, f"{key}.shape")
+    for i in range(1, len(part.motion)):
+        if part.motion[i].frame <= part.motion[i - 1].frame:
+            raise SceneError(
+                "keyframes must be in order, each after the one before",
+                key=f"{key}.motion[{i}].frame",
+                value=part.motion[i].frame,
+            )
+
+
+def _check_shape(scene: Scene, shape: Shape, key: str) -> None:
+    axes = scene.axes
+    if isinstance(shape, Box):
+        _check_corners(shape.min, shape.max, axes, f"{key}.box")
+    elif isinstance(shape, Cylinder) and math.dist(shape.start, shape.end) <= 0:
+        raise SceneError("start and end must differ", key=f"{key}.cylinder.end", value=shape.end)
+    elif isinstance(shape, Plane) and not any(shape.normal[axis] for axis in axes):
+        raise SceneError("must not be zero", key=f"{key}.plane.normal", value=shape.normal)
+    elif isinstance(shape, MeshFile):
+        _check_mesh_file(scene, shape, f"{key}.mesh")
+
+
+def _check_corners(
+    low: Sequence[float], high: Sequence[float], axes: Iterable[int], key: str
+) -> None:
+    for axis in axes:
+        if low[axis] >= high[axis]:
+            raise SceneError(
+                f"must be above min ({low[axis]:g}) along {'xyz'[axis]}",
+                key=f"{key}.max[{axis}]",
+                value=high[axis],
+            )
+
+
+def _check_mesh_file(scene: Scene, shape: MeshFile, key: str) -> None:
+    """Scenes come from strangers: a mesh path may not lead out of the scene's folder."""
+    path = scene.mesh_path(shape)
+    if path.suffix.lower() not in MESH_SUFFIXES:
+        raise SceneError(
+            f"a mesh file ends in {', '.join(MESH_SUFFIXES)}", key=key, value=shape.file
+        )
+    if not scene.allow_outside:
+        windows_drive = re.match(r"[A-Za-z]:", shape.file)
+        inside = not Path(shape.file).is_absolute() and ".." not in Path(shape.file).parts
+        folder = (scene.directory or Path()).resolve()
+        if windows_drive or not inside or not path.resolve().is_relative_to(folder):
+            raise SceneError(
+                "lies outside of the scene's folder. Move it there and give the path from there, "
+                "or load with allow_outside=True",
+                key=key,
+                value=shape.file,
+            )
+    if not path.is_file():
+        raise SceneError(f"there is no file {path}", key=key, value=shape.file)
+
+
+def _check_domain(scene: Scene) -> None:
+    domain = scene.domain
+    if domain.min is not None and domain.max is not None:
+        _check_corners(domain.min, domain.max, scene.axes, "domain")
+    elif domain.mode == "close":
+        raise SceneError('a closed domain needs min and max, or mode = "kill"', key="domain.mode")
+
+
+def _check_channels(channels: Sequence[str]) -> None:
+    for i, name in enumerate(channels):
+        if name in channels[:i]:
+            raise SceneError("is listed twice", key=f"output.channels[{i}]", value=name)
+    if "position" not in channels:
+        raise SceneError('must hold "position"', key="output.channels", value=list(channels))
+
+
+def _check_count(scene: Scene) -> None:
+    count = scene.estimate_particles()
+    if count > MAX_PARTICLES:
+        index = max(range(len(scene.sources)), key=lambda i: _estimate(scene, scene.sources[i]))
+        raise SceneError(
+            f"the scene would have {count:.3g} particles, at most {MAX_PARTICLES:.3g} are allowed; "
+            "this source has most: raise its spacing or make it smaller",
+            key=f"source[{index}].spacing",
+            value=scene.sources[index].spacing,
+        )
+
+
+# --- particle counts ------------------------------------------------------------------------------
+
+
+def _estimate(scene: Scene, source: Source) -> int:
+    cell = source.spacing**scene.dimensions
+    if source.kind == "volume":
+        count = _volume(source.shape, scene.axes) * source.scale**scene.dimensions / cell
+    else:
+        rate = source.rate
+        if rate is None:
+            speed = math.hypot(*source.velocity) if source.speed is None else source.speed
+            area = _area(source.shape, source.velocity, scene.axes)
+            rate = speed * area * source.scale ** (scene.dimensions - 1)
+        count = rate * _emission_time(scene, source) / cell
+    return math.ceil(min(count, 1e18) - 1e-6)
+
+
+def _emission_time(scene: Scene, source: Source) -> float:
+    """Seconds of emission whose particles are alive together, at most."""
+    first, last = source.frames or scene.frames
+    first, last = max(first, scene.frames[0]), min(last, scene.frames[1])
+    time = max(0, last - first + 1) / scene.fps
+    return time if source.lifetime is None else min(time, source.lifetime)
+
+
+def _volume(shape: Shape, axes: Sequence[int]) -> float:
+    """Volume [m^3], in 2D area [m^2]."""
+    flat = len(axes) == 2
+    if isinstance(shape, Box):
+        return math.prod(shape.max[k] - shape.min[k] for k in axes)
+    if isinstance(shape, Sphere):
+        return math.pi * shape.radius**2 * (1.0 if flat else 4.0 / 3.0 * shape.radius)
+    if isinstance(shape, Cylinder):
+        length = math.sqrt(sum((shape.end[k] - shape.start[k]) ** 2 for k in axes))
+        if not flat:
+            return math.pi * shape.radius**2 * length
+        # A slice across the axis is a disc, one along it a rectangle.
+        return 2 * shape.radius * length if length else math.pi * shape.radius**2
+    return 0.0
+
+
+def _area(shape: Shape, direction: Sequence[float], axes: Sequence[int]) -> float:
+    """Area of the shape seen along a direction [m^2], in 2D its width [m]."""
+    if isinstance(shape, Cylinder) and not any(direction):
+        direction = [e - s for s, e in zip(shape.start, shape.end, strict=True)]
+    length = math.sqrt(sum(direction[k] ** 2 for k in axes)) or 1.0
+    unit = [direction[k] / length for k in axes]
+    flat = len(axes) == 2
+    if isinstance(shape, Box):
+        size = [shape.max[k] - shape.min[k] for k in axes]
+        return sum(abs(unit[k]) * math.prod(size[:k] + size[k + 1 :]) for k in range(len(axes)))
+    if isinstance(shape, Sphere):
+        return 2 * shape.radius if flat else math.pi * shape.radius**2
+    if isinstance(shape, Cylinder):
+        axis = [shape.end[k] - shape.start[k] for k in axes]
+        along = abs(sum(a * u for a, u in zip(axis, unit, strict=True)))
+        across = math.sqrt(max(sum(a * a for a in axis) - along**2, 0.0))
+        share = along / (math.hypot(*axis) or 1.0)
+        if flat:
+            return 2 * shape.radius * (share if any(axis) else 1.0) + across
+        return math.pi * shape.radius**2 * share + 2 * shape.radius * across
+    return 0.0
