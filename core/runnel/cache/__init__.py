@@ -1,0 +1,17 @@
+"""Frames on disk: a folder that stays valid whatever happens to the process writing it.
+
+    manifest.json             scene, device, channel table, and one entry per finished frame
+    frames/frame_000001.npz   one array per channel; a plain npz unless compressed with zstd
+    checkpoints/checkpoint_000001.npz   full solver state, the last two
+
+Every file is written aside, flushed to disk and renamed; the manifest follows the frame. So a frame
+that the manifest lists is complete, and one that it does not list never happened. Checksums of
+every channel are kept twice, in the zip and in the manifest: damage is reported, never returned.
+File names come from frame numbers, never from the manifest. docs/decisions/0003-cache-format.md
+"""
+
+from .files import plain, write_aside
+from .manifest import Channel, FrameEntry, Manifest
+from .store import Cache
+
+__all__ = ["Cache", "Channel", "FrameEntry", "Manifest", "plain", "write_aside"]

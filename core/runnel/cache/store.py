@@ -1,0 +1,542 @@
+"""Cache: one simulated shot on disk, written frame by frame, read in any order."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import CacheError
+from .files import plain, remove, sha256
+from .manifest import (
+    CHANNEL_NAME,
+    COMPRESSIONS,
+    FORMAT,
+    FRAME_LIMIT,
+    VERSION,
+    Channel,
+    FrameEntry,
+    Manifest,
+    read_channel,
+    read_manifest,
+    text,
+    write_manifest,
+)
+from .pack import Array, Damaged, Layout, Pack, explained, need_zstandard, write_pack
+
+CHECKPOINTS_KEPT = 2
+UNITS = {
+    "position": "m",
+    "velocity": "m/s",
+    "radius": "m",
+    "mass": "kg",
+    "density": "kg/m^3",
+    "age": "s",
+    "vorticity": "1/s",
+    "pressure": "Pa",
+}
+
+Checkpoint = tuple[int, dict[str, Array], dict[str, Any]]  # frame, arrays, meta
+
+
+class Cache:
+    """One simulated shot on disk. Any number of readers may follow one writer."""
+
+    def __init__(self, directory: Path, manifest: Manifest) -> None:
+        self.directory = directory
+        self.manifest = manifest
+
+    # ---- opening
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str]) -> Cache:
+        """Open what a run has written so far."""
+        folder = Path(directory)
+        return cls(folder, read_manifest(folder))
+
+    @classmethod
+    def create(
+        cls,
+        directory: str | os.PathLike[str],
+        scene: Mapping[str, Any],
+        *,
+        digest: str = "",
+        device: str = "",
+        fps: float = 24.0,
+        compression: str = "none",
+        overwrite: bool = False,
+        resume: bool = False,
+    ) -> Cache:
+        """Open for writing; `last_frame` tells where a resumed run stands.
+
+        A cache of the same scene starts anew unless `resume`; one of another scene is refused
+        unless `overwrite`. Scenes that differ only in their last frame are the same. `digest`
+        identifies the scene (default: of the whole dict).
+        """
+        folder = Path(directory)
+        fresh = _new_manifest(folder, scene, digest, device, fps, compression)
+        cache = cls(folder, fresh)
+        old = _previous(folder, fresh, overwrite)
+        if old is not None and resume and _same_scene(old, fresh):
+            # The digest stays the one the frames and checkpoints on disk carry.
+            fresh.digest, fresh.channels = old.digest, old.channels
+            fresh.frames = cache._whole_frames(old.frames)
+        cache._remove_leftovers()
+        write_manifest(folder, fresh)
+        cache._remove_unlisted()
+        return cache
+
+    @classmethod
+    def rebuild(
+        cls,
+        directory: str | os.PathLike[str],
+        scene: Mapping[str, Any],
+        *,
+        digest: str = "",
+        device: str = "",
+        fps: float = 24.0,
+        compression: str = "none",
+    ) -> Cache:
+        """Write a new manifest from the sound frame files, for when the old one is lost."""
+        folder = Path(directory)
+        manifest = _new_manifest(folder, scene, digest, device, fps, compression)
+        cache = cls(folder, manifest)
+        for path in sorted((folder / "frames").glob("frame_*.npz")):
+            with suppress(CacheError), explained(path):
+                entry, channels = _entry_from_file(path, manifest.digest)
+                if cache.frame_path(entry.frame) == path:
+                    manifest.channels.update(channels)
+                    manifest.frames[entry.frame] = entry
+        write_manifest(folder, manifest)
+        return cache
+
+    def refresh(self) -> None:
+        """Look again: a writer may have gone on."""
+        self.manifest = read_manifest(self.directory)
+
+    # ---- looking
+
+    @property
+    def scene(self) -> dict[str, Any]:
+        """The scene as plain dicts."""
+        return self.manifest.scene
+
+    @property
+    def fps(self) -> float:
+        return self.manifest.fps
+
+    @property
+    def channels(self) -> dict[str, Channel]:
+        return self.manifest.channels
+
+    @property
+    def last_frame(self) -> int | None:
+        """Latest finished frame; None when there is none."""
+        return max(self.manifest.frames, default=None)
+
+    def frames(self) -> list[int]:
+        """Finished frames in order."""
+        return sorted(self.manifest.frames)
+
+    def entry(self, frame: int) -> FrameEntry:
+        """What the manifest says about a frame."""
+        found = self.manifest.frames.get(frame)
+        if found is None:
+            have = self.frames()
+            extent = f"{have[0]} to {have[-1]}" if have else "none yet"
+            raise CacheError(
+                f"{self.directory}: frame {frame} is not in the cache; it holds {extent}."
+            )
+        return found
+
+    def bounds(self) -> tuple[list[float], list[float]] | None:
+        """Lowest and highest corner of all particles of all frames [m]."""
+        boxes = [entry.bounds for entry in self.manifest.frames.values() if entry.bounds]
+        if not boxes:
+            return None
+        corners = np.asarray(boxes)
+        return corners[:, 0].min(axis=0).tolist(), corners[:, 1].max(axis=0).tolist()
+
+    def info(self) -> dict[str, Any]:
+        """What the cache holds, ready for JSON."""
+        entries = [self.manifest.frames[frame] for frame in self.frames()]
+        present = set(self.manifest.frames)
+        span = range(min(present), max(present) + 1) if present else range(0)
+        return {
+            "directory": str(self.directory),
+            "format": f"{FORMAT} {VERSION}",
+            "runnel": self.manifest.runnel,
+            "scene": self.scene.get("name", ""),
+            "scene_digest": self.manifest.digest,
+            "device": self.manifest.device,
+            "fps": self.fps,
+            "compression": self.manifest.compression,
+            "channels": {name: dataclasses.asdict(item) for name, item in self.channels.items()},
+            "bytes": sum(entry.bytes for entry in entries),
+            "missing": [frame for frame in span if frame not in present],
+            "checkpoints": self.checkpoints(),
+            "frames": [
+                {
+                    "frame": entry.frame,
+                    "particles": entry.count,
+                    "bytes": entry.bytes,
+                    "channels": sorted(entry.checksums),
+                    "report": entry.report,
+                }
+                for entry in entries
+            ],
+        }
+
+    # ---- reading
+
+    def read(self, frame: int, channels: Iterable[str] | None = None) -> dict[str, Array]:
+        """Arrays of a frame, all channels or the named ones; raises CacheError on any damage."""
+        names = None if channels is None else list(channels)
+        entry = self.entry(frame)
+        try:
+            return self._read(entry, names)
+        except CacheError:
+            # Between our look at the manifest and now the run may have written the frame anew.
+            self.refresh()
+            if self.manifest.frames.get(frame) == entry:
+                raise
+            return self._read(self.entry(frame), names)
+
+    def _read(self, entry: FrameEntry, names: list[str] | None) -> dict[str, Array]:
+        wanted = list(entry.checksums) if names is None else names
+        unknown = [name for name in wanted if name not in entry.checksums]
+        if unknown:
+            raise CacheError(
+                f"{self.directory}: frame {entry.frame} has no channel {unknown[0]!r}; it has "
+                f"{', '.join(sorted(entry.checksums)) or 'none'}. Add it to [output] channels and "
+                "simulate again."
+            )
+        with Pack(self.frame_path(entry.frame), entry.bytes) as pack:
+            return {
+                name: pack.array(
+                    name, self.channels[name].layout(entry.count), entry.checksums[name]
+                )
+                for name in wanted
+            }
+
+    def verify(self, frames: Iterable[int] | None = None, finite: bool = False) -> list[str]:
+        """Read everything, one frame at a time; one sentence per problem, none when all is well.
+
+        `finite`: nan and inf are problems too.
+        """
+        problems = []
+        for frame in self.frames() if frames is None else frames:
+            try:
+                entry = self.entry(frame)
+                arrays = self._read(entry, None)
+                with Pack(self.frame_path(frame), entry.bytes) as pack:
+                    pack.header()
+            except CacheError as error:
+                problems.append(str(error))
+                continue
+            if finite:
+                path = self.frame_path(frame)
+                problems += [f"{path}: {text}" for text in _not_finite(arrays)]
+        return problems
+
+    # ---- writing
+
+    def write(
+        self,
+        frame: int,
+        arrays: Mapping[str, Array],
+        report: Any = None,
+        units: Mapping[str, str] | None = None,
+    ) -> FrameEntry:
+        """Add a frame: arrays (n,) or (n, width) of numbers, and the numbers to report about it.
+
+        A simulation goes forward: writing an earlier frame first forgets it and all after it.
+        """
+        if abs(frame) > FRAME_LIMIT:
+            raise CacheError(f"frame is {frame}, allowed is -{FRAME_LIMIT} to {FRAME_LIMIT}.")
+        ready = {name: _channel_array(name, array) for name, array in arrays.items()}
+        count = _common_count(ready)
+        table = self._extended_table(ready, units or {})
+        last = self.last_frame
+        if last is not None and frame <= last:
+            self.truncate(frame - 1)
+        bounds, numbers = _bounds(ready.get("position")), plain(report or {})
+        header = {
+            "format": "runnel-frame",
+            "version": VERSION,
+            "frame": frame,
+            "count": count,
+            "scene_digest": self.manifest.digest,
+            "units": {name: table[name].unit for name in ready},
+            "bounds": bounds,
+            "report": numbers,
+        }
+        size, sums = write_pack(self.frame_path(frame), header, ready, self.manifest.compression)
+        entry = FrameEntry(frame, count, size, sums, bounds, numbers)
+        changed = dataclasses.replace(
+            self.manifest, channels=table, frames={**self.manifest.frames, frame: entry}
+        )
+        write_manifest(self.directory, changed)
+        self.manifest = changed
+        return entry
+
+    def truncate(self, last: int) -> None:
+        """Forget all frames after `last`, as when a run continues from an earlier checkpoint."""
+        kept = {frame: item for frame, item in self.manifest.frames.items() if frame <= last}
+        if len(kept) < len(self.manifest.frames):
+            changed = dataclasses.replace(self.manifest, frames=kept)
+            write_manifest(self.directory, changed)  # first: no listed frame is ever missing
+            self.manifest = changed
+            self._remove_unlisted()
+
+    def _extended_table(
+        self, arrays: Mapping[str, Array], units: Mapping[str, str]
+    ) -> dict[str, Channel]:
+        table = dict(self.manifest.channels)
+        for name, array in arrays.items():
+            width = 1 if array.ndim == 1 else array.shape[1]
+            known = table.get(name)
+            unit = units.get(name, known.unit if known else UNITS.get(name, ""))
+            table[name] = channel = Channel(array.dtype.name, width, unit)
+            if known and (known.dtype, known.width) != (channel.dtype, channel.width):
+                raise CacheError(
+                    f"Channel {name!r} is {channel.dtype} x {channel.width}, earlier frames have "
+                    f"{known.dtype} x {known.width}. Give the new one another name."
+                )
+        return table
+
+    # ---- checkpoints
+
+    def write_checkpoint(
+        self, frame: int, arrays: Mapping[str, Array], meta: Mapping[str, Any]
+    ) -> None:
+        """Store the full state after a frame: arrays of any shape, meta of JSON values.
+
+        The last two are kept, so that one survives whatever happens to the other.
+        """
+        ready = {name: _numbers(name, array) for name, array in arrays.items()}
+        header = {
+            "format": "runnel-checkpoint",
+            "version": VERSION,
+            "frame": frame,
+            "scene_digest": self.manifest.digest,
+            "meta": plain(meta),
+        }
+        write_pack(self.checkpoint_path(frame), header, ready, "none")
+        for old in self.checkpoints()[:-CHECKPOINTS_KEPT]:
+            remove(self.checkpoint_path(old))
+
+    def checkpoints(self) -> list[int]:
+        """Frames with a checkpoint, not yet examined."""
+        return _numbered(self.directory / "checkpoints", "checkpoint")
+
+    def read_checkpoint(self, frame: int | None = None) -> Checkpoint | None:
+        """Frame, arrays and meta of a checkpoint.
+
+        Without `frame`: the newest sound one that belongs to this scene and does not lie after the
+        last finished frame, so that no frame would be skipped; None if there is none.
+        """
+        if frame is not None:
+            return (frame, *self._read_checkpoint(frame))
+        last = self.last_frame
+        for candidate in reversed(self.checkpoints()):
+            if last is not None and candidate <= last:
+                with suppress(CacheError):
+                    return (candidate, *self._read_checkpoint(candidate))
+        return None
+
+    def _read_checkpoint(self, frame: int) -> tuple[dict[str, Array], dict[str, Any]]:
+        path = self.checkpoint_path(frame)
+        with explained(path), Pack(path) as pack:
+            header = pack.header()
+            if (header["format"], header["version"]) != ("runnel-checkpoint", VERSION):
+                raise Damaged("is no checkpoint of this version")
+            if (header["frame"], header["scene_digest"]) != (frame, self.manifest.digest):
+                raise Damaged("belongs to another frame or scene")
+            table = header["arrays"]
+            arrays = {name: pack.array(name, _layout(item)) for name, item in table.items()}
+            return arrays, dict(header["meta"])
+
+    # ---- files
+
+    def frame_path(self, frame: int) -> Path:
+        return self.directory / "frames" / f"frame_{frame:06d}.npz"
+
+    def checkpoint_path(self, frame: int) -> Path:
+        return self.directory / "checkpoints" / f"checkpoint_{frame:06d}.npz"
+
+    def _whole_frames(self, entries: Mapping[int, FrameEntry]) -> dict[int, FrameEntry]:
+        """Entries up to the first whose file is gone or cut short: a run continues before it."""
+        whole = {}
+        for frame in sorted(entries):
+            try:
+                size = self.frame_path(frame).stat().st_size
+            except OSError:
+                break
+            if size != entries[frame].bytes:
+                break
+            whole[frame] = entries[frame]
+        return whole
+
+    def _remove_leftovers(self) -> None:
+        """Files of a writer that was killed."""
+        for folder in (self.directory, self.directory / "frames", self.directory / "checkpoints"):
+            for path in (*folder.glob(".*.npz.*.tmp"), *folder.glob(".manifest.json.*.tmp")):
+                remove(path)
+
+    def _remove_unlisted(self) -> None:
+        """Frames, and checkpoints after the last frame, that are no longer ours to keep."""
+        for frame in _numbered(self.directory / "frames", "frame"):
+            if frame not in self.manifest.frames:
+                remove(self.frame_path(frame))
+        last = self.last_frame
+        for frame in self.checkpoints():
+            if last is None or frame > last:
+                remove(self.checkpoint_path(frame))
+
+
+def _new_manifest(
+    folder: Path,
+    scene: Mapping[str, Any],
+    digest: str,
+    device: str,
+    fps: float,
+    compression: str,
+) -> Manifest:
+    if compression not in COMPRESSIONS:
+        allowed = ", ".join(COMPRESSIONS)
+        raise CacheError(f"compression is {compression!r}, allowed are {allowed}.")
+    if compression == "zstd":
+        need_zstandard(folder)  # complain before the simulation, not after its first frame
+    data = plain(scene)
+    return Manifest(
+        scene=data,
+        digest=digest or sha256(data),
+        device=device,
+        fps=float(fps),
+        compression=compression,
+        runnel=_own_version(),
+    )
+
+
+def _own_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("runnel")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _previous(folder: Path, fresh: Manifest, overwrite: bool) -> Manifest | None:
+    """Manifest already in the folder; refuses to give up frames of another scene."""
+    if not (folder / "manifest.json").exists():
+        return None
+    try:
+        old = read_manifest(folder)
+    except CacheError:
+        if overwrite:
+            return None
+        raise
+    if not (overwrite or _same_scene(old, fresh)):
+        name = old.scene.get("name", "unnamed")
+        raise CacheError(
+            f"{folder}: holds {len(old.frames)} frames of another scene ({name!r}, or the same "
+            "with other settings). Choose another folder, or allow overwriting."
+        )
+    return old
+
+
+def _same_scene(old: Manifest, new: Manifest) -> bool:
+    """Equal up to the last frame: a shot may be prolonged."""
+
+    def story(scene: dict[str, Any]) -> dict[str, Any]:
+        frames = scene.get("frames") or [1]
+        return {**scene, "frames": frames[0] if isinstance(frames, list) else frames}
+
+    return old.digest == new.digest or story(old.scene) == story(new.scene)
+
+
+def _numbered(folder: Path, stem: str) -> list[int]:
+    """Numbers of the files `stem_000001.npz` in a folder; foreign names are left alone."""
+    found = (re.fullmatch(rf"{stem}_(-?\d{{5,8}})\.npz", path.name) for path in folder.glob("*"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def _numbers(name: str, array: Array) -> Array:
+    """Little-endian and C-contiguous."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise CacheError(f"Channel {name!r} holds {array.dtype}; only real numbers can be stored.")
+    shape = array.shape  # ascontiguousarray would turn () into (1,)
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(shape)
+
+
+def _channel_array(name: str, array: Array) -> Array:
+    """As stored in a frame: (n,) or (n, width) with width > 1."""
+    if not CHANNEL_NAME.fullmatch(name):
+        raise CacheError(
+            f"Channel name {name!r}: allowed are 1 to 64 letters, digits and _, no digit first."
+        )
+    array = np.asarray(array)
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] == 0):
+        raise CacheError(f"Channel {name!r} has shape {array.shape}, allowed: (n,), (n, width).")
+    return _numbers(name, array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array)
+
+
+def _common_count(arrays: Mapping[str, Array]) -> int:
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) > 1:
+        raise CacheError(f"Channels of one frame differ in length: {counts}.")
+    return next(iter(counts.values()), 0)
+
+
+def _bounds(position: Array | None) -> list[list[float]] | None:
+    if position is None or position.ndim != 2 or position.shape[1] != 3 or not len(position):
+        return None
+    corners = np.array([position.min(axis=0), position.max(axis=0)], dtype=np.float64)
+    return corners.tolist() if np.isfinite(corners).all() else None
+
+
+def _not_finite(arrays: Mapping[str, Array]) -> list[str]:
+    problems = []
+    for name, array in arrays.items():
+        sound = np.isfinite(array)
+        bad = np.flatnonzero(~(sound if array.ndim == 1 else sound.all(axis=1)))
+        if bad.size:
+            problems.append(
+                f"{name!r} of particle {bad[0]} is not a finite number ({bad.size} particles)."
+            )
+    return problems
+
+
+def _layout(item: Any) -> Layout:
+    dtype = np.dtype(text(item, "dtype")).newbyteorder("<")
+    shape = tuple(item["shape"])
+    if dtype.kind not in "biuf" or not all(type(n) is int and n >= 0 for n in shape):
+        raise Damaged(f"declares an array of {dtype} {shape}")
+    return Layout(dtype, shape)
+
+
+def _entry_from_file(path: Path, digest: str) -> tuple[FrameEntry, dict[str, Channel]]:
+    """Entry of a frame file that proves sound, from what it says about itself."""
+    with Pack(path) as pack:
+        header = pack.header()
+        if (header["format"], header["scene_digest"]) != ("runnel-frame", digest):
+            raise Damaged("belongs to another scene")
+        channels, sums = {}, {}
+        for name, item in header["arrays"].items():
+            layout = _layout(item)
+            pack.array(name, layout)
+            width = layout.shape[1] if len(layout.shape) == 2 else 1
+            item = {"dtype": layout.dtype.name, "width": width, "unit": header["units"][name]}
+            channels[name] = read_channel(name, item)
+            sums[name] = f"{pack.checksum(name):08x}"
+        data = {**header, "bytes": path.stat().st_size, "checksums": sums}
+        return FrameEntry.from_json(data, channels), channels
