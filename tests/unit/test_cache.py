@@ -382,6 +382,19 @@ def sound(request, tmp_path_factory):
     return folder
 
 
+def problem(folder):
+    """Message of the error that reading everything raises; None if all is as written."""
+    try:
+        cache = Cache.open(folder)
+        for frame in (1, 2):
+            assert_same(cache.read(frame), sample(frame))
+        assert_same(cache.read_checkpoint(2)[1], sample(5))
+    except CacheError as error:
+        return str(error)
+    assert cache.scene == SCENE
+    return None
+
+
 FILES = ["manifest.json", "frames/frame_000001.npz", "checkpoints/checkpoint_000002.npz"]
 
 
@@ -398,14 +411,8 @@ def test_damaged_bytes_are_never_returned_as_data(sound, data, name, cut):
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(sound, folder, dirs_exist_ok=True)
         (Path(folder) / name).write_bytes(raw)
-        try:
-            cache = Cache.open(folder)
-            assert cache.scene == SCENE
-            for frame in (1, 2):
-                assert_same(cache.read(frame), sample(frame))
-            assert_same(cache.read_checkpoint(2)[1], sample(5))
-        except CacheError as error:
-            assert Path(name).name in str(error)
+        message = problem(folder)
+        assert message is None or Path(name).name in message
 
 
 @QUICK
@@ -415,10 +422,7 @@ def test_foreign_files_are_named(sound, junk):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(sound, folder, dirs_exist_ok=True)
             (Path(folder) / name).write_bytes(junk)
-            with pytest.raises(CacheError, match=Path(name).name.replace(".", r"\.")):
-                cache = Cache.open(folder)
-                cache.read(1)
-                cache.read_checkpoint(2)
+            assert Path(name).name in problem(folder)
 
 
 def test_verify_names_every_damaged_frame(tmp_path, compression):
