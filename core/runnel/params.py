@@ -15,6 +15,7 @@ import math
 import numbers
 import re
 import types
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
@@ -53,7 +54,8 @@ class Spec:
     default: Any  # REQUIRED if it must be given
     optional: bool  # may be None: switched off or derived
     words: tuple[str, ...]  # words allowed in place of a number: "auto"
-    choices: tuple[Any, ...] | None
+    choices: tuple[Any, ...] | None  # of a shape: the kinds of shapes
+    soon: tuple[str, ...]  # choices of the format that this version does not support yet
     unit: str
     hard: Range  # refused outside
     soft: Range  # range of a slider
@@ -108,6 +110,11 @@ class Spec:
         return result
 
     @property
+    def supported(self) -> tuple[Any, ...]:
+        """The choices this version supports."""
+        return tuple(c for c in self.choices or () if c not in self.soon)
+
+    @property
     def kind_text(self) -> str:
         """What a value looks like, for people."""
         one, many = {
@@ -118,22 +125,33 @@ class Spec:
             dict: ("a table", "tables"),
         }[self.type]
         if self.choices is not None:
-            one = many = "one of " + ", ".join(_toml(c) for c in self.choices)
-        words = "".join(f" or {_toml(w)}" for w in self.words)
+            one = many = "one of " + ", ".join(toml_text(c) for c in self.supported)
+        words = "".join(f" or {toml_text(w)}" for w in self.words)
         if self.size == 1:
             return one + words
         return f"a list of {self.size} {many}" if self.size else f"a list of {many}"
 
+    def check_choice(self, value: Any, key: str) -> None:
+        """Refuse what is none of the choices, or not supported yet."""
+        if self.choices is None or value in self.supported:
+            return
+        if value in self.soon:
+            choices = ", ".join(toml_text(c) for c in self.supported)
+            message = f"is not in this version of Runnel, which supports {choices}."
+        else:
+            message = f"must be {self.kind_text}."
+        raise SceneError(message + self._about, key=key, value=value)
+
     @property
     def range_text(self) -> str:
         """The hard range for people, empty if there is none."""
-        low, high = self.hard
+        low, high = (None if end is None else number_text(end) for end in self.hard)
         unit = f" {self.unit}" if self.unit else ""
         if low is not None and high is not None:
-            return f"between {low:g} and {high:g}{unit}"
+            return f"between {low} and {high}{unit}"
         if low is not None:
-            return f"at least {low:g}{unit}"
-        return "" if high is None else f"at most {high:g}{unit}"
+            return f"at least {low}{unit}"
+        return "" if high is None else f"at most {high}{unit}"
 
     @property
     def _about(self) -> str:
@@ -143,14 +161,10 @@ class Spec:
         if isinstance(value, str) and value in self.words:
             return value
         if self.type is float or self.type is int:
-            number = self._number(value, key)
-            if self.choices is not None and number not in self.choices:
-                raise SceneError(f"must be {self.kind_text}.{self._about}", key=key, value=value)
-            return number
-        if not isinstance(value, self.type):
+            value = self._number(value, key)
+        elif not isinstance(value, self.type):
             raise SceneError(f"must be {self.kind_text}.{self._about}", key=key, value=value)
-        if self.choices is not None and value not in self.choices:
-            raise SceneError(f"must be {self.kind_text}.{self._about}", key=key, value=value)
+        self.check_choice(value, key)
         if self.pattern and not re.fullmatch(self.pattern, str(value)):
             raise SceneError(f"must be {self.pattern_text}.{self._about}", key=key, value=value)
         return value
@@ -182,6 +196,7 @@ def param(
     label: str = "",
     help: str = "",
     choices: tuple[Any, ...] | None = None,
+    soon: tuple[str, ...] = (),
     default_text: str = "",
     pattern: str = "",
     pattern_text: str = "",
@@ -190,7 +205,8 @@ def param(
     """A dataclass field that is a knob. Without a default it must be given in the scene.
 
     hard: values outside are refused, ends included. soft: where sliders end; hard's unless given.
-    choices are taken from a Literal annotation by themselves.
+    choices are taken from a Literal annotation by themselves. soon: those of the choices that
+    are refused for now; taking a word out of here is all it takes to lift that.
     """
     notes = {
         "unit": unit,
@@ -199,6 +215,7 @@ def param(
         "label": label,
         "help": help,
         "choices": choices,
+        "soon": soon,
         "default_text": default_text,
         "pattern": pattern,
         "pattern_text": pattern_text,
@@ -265,14 +282,33 @@ def _kind(hint: Any) -> dict[str, Any]:
     }
 
 
-def _toml(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+def number_text(value: float) -> str:
+    """A number for people: 0.01, 1e-6, 2147483647."""
+    return re.sub(r"e([+-])0*", lambda m: "e" + m[1].strip("+"), f"{value:.12g}")
+
+
+def toml_text(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(toml_text(v) for v in value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else number_text(value)
 
 
 # A knob reads as a paragraph: what it is, its numbers, its help.
 # fmt: off
 
 # --- shapes ---------------------------------------------------------------------------------------
+
+
+# volume(axes): volume over the axes that count [m^3], in 2D area [m^2].
+# area(direction, axes): area seen along a direction [m^2], in 2D width [m].
+
+
+def _unit(direction: Sequence[float], axes: Sequence[int]) -> list[float]:
+    length = math.sqrt(sum(direction[k] ** 2 for k in axes)) or 1.0
+    return [direction[k] / length for k in axes]
 
 
 def _point(default: Any, help: str) -> Any:
@@ -286,6 +322,15 @@ class Box:
     min: Vec3 = _point(REQUIRED, "Lowest corner.")
     max: Vec3 = _point(REQUIRED, "Highest corner.")
 
+    def volume(self, axes: Sequence[int]) -> float:
+        return math.prod(self.max[k] - self.min[k] for k in axes)
+
+    def area(self, direction: Sequence[float], axes: Sequence[int]) -> float:
+        unit = _unit(direction, axes)
+        size = [self.max[k] - self.min[k] for k in axes]
+        sides = (math.prod(size[:i] + size[i + 1 :]) for i in range(len(size)))
+        return sum(abs(u) * side for u, side in zip(unit, sides, strict=True))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sphere:
@@ -293,6 +338,12 @@ class Sphere:
 
     center: Vec3 = _point(REQUIRED, "Centre.")
     radius: float = param(unit="m", hard=(TINY, REACH), soft=(0.01, 10), help="Radius.")
+
+    def volume(self, axes: Sequence[int]) -> float:
+        return math.pi * self.radius**2 * (4 / 3 * self.radius if len(axes) == 3 else 1.0)
+
+    def area(self, direction: Sequence[float], axes: Sequence[int]) -> float:
+        return math.pi * self.radius**2 if len(axes) == 3 else 2 * self.radius
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,6 +353,23 @@ class Cylinder:
     start: Vec3 = _point(REQUIRED, "Middle of the first end.")
     end: Vec3 = _point(REQUIRED, "Middle of the second end.")
     radius: float = param(unit="m", hard=(TINY, REACH), soft=(0.01, 10), help="Radius.")
+
+    def volume(self, axes: Sequence[int]) -> float:
+        length = math.sqrt(sum((self.end[k] - self.start[k]) ** 2 for k in axes))
+        if len(axes) == 3:
+            return math.pi * self.radius**2 * length
+        # A slice across the axis is a disc, one along it a rectangle.
+        return 2 * self.radius * length if length else math.pi * self.radius**2
+
+    def area(self, direction: Sequence[float], axes: Sequence[int]) -> float:
+        axis = [self.end[k] - self.start[k] for k in axes]
+        length = math.hypot(*axis)
+        along = abs(sum(a * u for a, u in zip(axis, _unit(direction, axes), strict=True)))
+        across = math.sqrt(max(length**2 - along**2, 0.0))
+        share = along / length if length else 1.0
+        if len(axes) == 3:
+            return math.pi * self.radius**2 * share + 2 * self.radius * across
+        return 2 * self.radius * share + across
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -452,7 +520,7 @@ class Fluid:
     color: Vec3 = param(
         (0.0, 0.45, 0.70), hard=(0.0, 1.0), soft=(0.0, 1.0),
         default_text="the preset's, or one of a palette",
-        help="Display colour in previews, red green blue.",
+        help="Colour in previews: red, green, blue as displayed (sRGB).",
     )
 
 
@@ -465,7 +533,10 @@ class Source:
     kind: Literal["volume", "emitter"] = param(
         "volume", help='"volume" is filled once, "emitter" emits over its frames.',
     )
-    shape: Shape = param(help="Region that is filled, or that the stream leaves.")
+    shape: Shape = param(
+        choices=("box", "sphere", "cylinder", "mesh"),
+        help="Region that is filled, or that a stream leaves.",
+    )
     spacing: float = param(
         unit="m", hard=(TINY, 1e4), soft=(0.001, 0.5),
         help="Distance between particles, twice their radius. Half of it is eight times the "
@@ -504,15 +575,25 @@ class Source:
     scale: float = _scale()
     motion: tuple[Keyframe, ...] = _motion()
 
+    @property
+    def direction(self) -> Vec3:
+        """Way of an emitter's stream, any length: velocity, or a cylinder from start to end."""
+        if not any(self.velocity) and isinstance(self.shape, Cylinder):
+            start, end = self.shape.start, self.shape.end
+            return (end[0] - start[0], end[1] - start[1], end[2] - start[2])
+        return self.velocity
+
 
 @dataclass(frozen=True, kw_only=True)
 class Collider:
     """A solid: an obstacle, or a container."""
 
     name: str = _name()
-    shape: Shape = param(help="The solid, or the hollow of a container.")
+    shape: Shape = param(
+        choices=tuple(SHAPES), soon=("mesh",), help="The solid, or the hollow of a container.",
+    )
     mode: Literal["outside", "inside", "shell"] = param(
-        "outside",
+        "outside", soon=("shell",),
         help='"outside" keeps fluid outside of the shape (an obstacle), "inside" within it (a '
         'container), "shell" on both sides of its surface (open or thin objects).',
     )
@@ -531,7 +612,7 @@ class Collider:
         help="Share of the velocity lost at the wall in 1/60 s; 1 holds fast.",
     )
     body: Literal["static", "animated", "rigid", "deformable"] = param(
-        "static",
+        "static", soon=("rigid", "deformable"),
         help='"static" stands still, "animated" follows motion, "rigid" and "deformable" are moved '
         "by the fluid.",
     )
@@ -546,7 +627,9 @@ class Sink:
     """A region that removes fluid."""
 
     name: str = _name()
-    shape: Shape = param(help="Particles in here vanish.")
+    shape: Shape = param(
+        choices=tuple(SHAPES), soon=("mesh",), help="Particles in here vanish.",
+    )
     frames: tuple[int, int] | None = _frames("First and last frame at which the sink is open.")
     position: Vec3 = _position()
     rotation: Vec3 = _rotation()

@@ -38,7 +38,6 @@ from .params import (
     Solver,
     Source,
     Spec,
-    Sphere,
     param,
     specs,
 )
@@ -132,9 +131,9 @@ class Scene:
         values = _read_fields(top, data, "", {})
         derived = _Derived(values["up"], values["dimensions"])
         for key, part in TABLES.items():
-            values[key] = _read_table(part, data.get(key), key, derived.of_table(key))
+            values[key] = _read_table(part, data.get(key, {}), key, derived.of_table(key))
         for key, part in LISTS.items():
-            values[key + "s"] = _read_list(part, data.get(key), key, derived)
+            values[key + "s"] = _read_list(part, data.get(key, ()), key, derived)
         return cls(
             **values,
             directory=None if directory is None else Path(directory),
@@ -352,12 +351,10 @@ def _read_part(cls: type, table: Any, where: str, defaults: Mapping[str, Any]) -
 def _read_table(cls: type, table: Any, key: str, defaults: Mapping[str, Any]) -> Any:
     if isinstance(table, list | tuple):
         raise SceneError(f"there is only one; write [{key}], not [[{key}]]", key=key)
-    return _read_part(cls, {} if table is None else table, key, defaults)
+    return _read_part(cls, table, key, defaults)
 
 
 def _read_list(cls: type, tables: Any, key: str, derived: _Derived) -> tuple[Any, ...]:
-    if tables is None:
-        return ()
     if not isinstance(tables, list | tuple):
         raise SceneError(f"is a list of tables; write [[{key}]], not [{key}]", key=key)
     parts = []
@@ -370,23 +367,23 @@ def _read_list(cls: type, tables: Any, key: str, derived: _Derived) -> tuple[Any
 
 def _read_nested(spec: Spec, value: Any, key: str) -> Any:
     if spec.size == 1:
-        return _read_shape(value, key)
+        return _read_shape(spec, value, key)
     if not isinstance(value, list | tuple):
         raise SceneError("must be a list of keyframes", key=key, value=value)
     return tuple(_read_part(Keyframe, v, f"{key}[{i}]", {}) for i, v in enumerate(value))
 
 
-def _read_shape(value: Any, key: str) -> Shape:
-    kinds = ", ".join(SHAPES)
+def _read_shape(spec: Spec, value: Any, key: str) -> Shape:
     if not isinstance(value, Mapping) or len(value) != 1:
         raise SceneError(
-            f"must be a table of one key out of {kinds}, such as "
+            f"must be a table of one key out of {', '.join(spec.supported)}, such as "
             "{ sphere = { center = [0, 0, 1], radius = 0.5 } }",
             key=key,
             value=value,
         )
     kind, table = next(iter(value.items()))
     _refuse_unknown(value, list(SHAPES), key)
+    spec.check_choice(kind, key)
     if kind == "mesh" and isinstance(table, str):
         table = {"file": table}
     shape: Shape = _read_part(SHAPES[kind], table, f"{key}.{kind}", {})
@@ -502,7 +499,6 @@ def _check(scene: Scene) -> None:
         _check_collider(scene, collider, f"collider[{i}]")
     for i, sink in enumerate(scene.sinks):
         _check_placed(scene, sink, f"sink[{i}]")
-        _check_analytic(sink.shape, f"sink[{i}].shape")
     for i, force in enumerate(scene.forces):
         if force.kind == "vortex" and not any(force.axis):
             raise SceneError("must not be zero", key=f"force[{i}].axis", value=force.axis)
@@ -531,11 +527,6 @@ def _check_source(scene: Scene, source: Source, key: str) -> None:
             key=f"{key}.fluid",
             value=source.fluid,
         )
-    if isinstance(source.shape, Plane):
-        raise SceneError(
-            "a plane has no end; a source needs a box, sphere, cylinder or mesh",
-            key=f"{key}.shape.plane",
-        )
     _check_placed(scene, source, key)
     if source.kind == "emitter":
         _check_emitter(source, key)
@@ -563,29 +554,9 @@ def _check_emitter(source: Source, key: str) -> None:
 
 def _check_collider(scene: Scene, collider: Collider, key: str) -> None:
     _check_placed(scene, collider, key)
-    _check_supported(collider, key)
     if collider.motion and collider.body == "static":
         raise SceneError(
             'has motion but is "static"; set body = "animated" or delete motion', key=f"{key}.body"
-        )
-
-
-def _check_supported(collider: Collider, key: str) -> None:
-    """What the format knows and this version does not simulate yet; lifted here, nowhere else."""
-    _check_analytic(collider.shape, f"{key}.shape")
-    for name, allowed in (("mode", ("outside", "inside")), ("body", ("static", "animated"))):
-        value = getattr(collider, name)
-        if value not in allowed:
-            words = " or ".join(f'"{word}"' for word in allowed)
-            raise SceneError(f"this version supports {words}", key=f"{key}.{name}", value=value)
-
-
-def _check_analytic(shape: Shape, key: str) -> None:
-    if isinstance(shape, MeshFile):
-        raise SceneError(
-            "this version supports analytic shapes here: box, sphere, cylinder, plane",
-            key=f"{key}.mesh",
-            value=shape.file,
         )
 
 
@@ -678,16 +649,18 @@ def _check_count(scene: Scene) -> None:
 
 
 def _estimate(scene: Scene, source: Source) -> int:
-    cell = source.spacing**scene.dimensions
+    shape, axes, dimensions = source.shape, scene.axes, scene.dimensions
+    if isinstance(shape, MeshFile | Plane):
+        return 0
+    cell = (source.spacing / source.scale) ** dimensions
     if source.kind == "volume":
-        count = _volume(source.shape, scene.axes) * source.scale**scene.dimensions / cell
+        count = shape.volume(axes) / cell
+    elif source.rate is not None:
+        count = source.rate * _emission_time(scene, source) / source.spacing**dimensions
     else:
-        rate = source.rate
-        if rate is None:
-            speed = math.hypot(*source.velocity) if source.speed is None else source.speed
-            area = _area(source.shape, source.velocity, scene.axes)
-            rate = speed * area * source.scale ** (scene.dimensions - 1)
-        count = rate * _emission_time(scene, source) / cell
+        speed = math.hypot(*source.velocity) if source.speed is None else source.speed
+        swept = shape.area(source.direction, axes) * speed / source.scale
+        count = swept * _emission_time(scene, source) / cell
     return math.ceil(min(count, 1e18) - 1e-6)
 
 
@@ -697,42 +670,3 @@ def _emission_time(scene: Scene, source: Source) -> float:
     first, last = max(first, scene.frames[0]), min(last, scene.frames[1])
     time = max(0, last - first + 1) / scene.fps
     return time if source.lifetime is None else min(time, source.lifetime)
-
-
-def _volume(shape: Shape, axes: Sequence[int]) -> float:
-    """Volume [m^3], in 2D area [m^2]."""
-    flat = len(axes) == 2
-    if isinstance(shape, Box):
-        return math.prod(shape.max[k] - shape.min[k] for k in axes)
-    if isinstance(shape, Sphere):
-        return math.pi * shape.radius**2 * (1.0 if flat else 4.0 / 3.0 * shape.radius)
-    if isinstance(shape, Cylinder):
-        length = math.sqrt(sum((shape.end[k] - shape.start[k]) ** 2 for k in axes))
-        if not flat:
-            return math.pi * shape.radius**2 * length
-        # A slice across the axis is a disc, one along it a rectangle.
-        return 2 * shape.radius * length if length else math.pi * shape.radius**2
-    return 0.0
-
-
-def _area(shape: Shape, direction: Sequence[float], axes: Sequence[int]) -> float:
-    """Area of the shape seen along a direction [m^2], in 2D its width [m]."""
-    if isinstance(shape, Cylinder) and not any(direction):
-        direction = [e - s for s, e in zip(shape.start, shape.end, strict=True)]
-    length = math.sqrt(sum(direction[k] ** 2 for k in axes)) or 1.0
-    unit = [direction[k] / length for k in axes]
-    flat = len(axes) == 2
-    if isinstance(shape, Box):
-        size = [shape.max[k] - shape.min[k] for k in axes]
-        return sum(abs(unit[k]) * math.prod(size[:k] + size[k + 1 :]) for k in range(len(axes)))
-    if isinstance(shape, Sphere):
-        return 2 * shape.radius if flat else math.pi * shape.radius**2
-    if isinstance(shape, Cylinder):
-        axis = [shape.end[k] - shape.start[k] for k in axes]
-        along = abs(sum(a * u for a, u in zip(axis, unit, strict=True)))
-        across = math.sqrt(max(sum(a * a for a in axis) - along**2, 0.0))
-        share = along / (math.hypot(*axis) or 1.0)
-        if flat:
-            return 2 * shape.radius * (share if any(axis) else 1.0) + across
-        return math.pi * shape.radius**2 * share + 2 * shape.radius * across
-    return 0.0
