@@ -137,6 +137,7 @@ def prepare_environment() -> None:
         folder.mkdir(exist_ok=True)
         os.environ["POCL_CACHE_DIR"] = str(folder)
     _announce_intel()
+    os.environ.setdefault("PATH", os.defpath)  # what the C library assumes; clang does not
     if linker.needed(_system_path()):
         _use_own_linker()
 
@@ -147,7 +148,7 @@ def _own_bin() -> Path:
 
 def _system_path() -> str:
     """$PATH without our linker."""
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    folders = os.environ["PATH"].split(os.pathsep)
     return os.pathsep.join(folder for folder in folders if folder != str(_own_bin()))
 
 
@@ -206,10 +207,10 @@ def list_devices(*, reprobe: bool = False) -> list[DeviceInfo]:
     If OpenCL itself cannot be used there is one entry that says why.
     """
     prepare_environment()
-    fresh = reprobe or os.environ.get("RUNNEL_REPROBE", "") not in ("", "0")
     mark = _fingerprint()
-    if mark in _known and not fresh:
+    if mark in _known and not reprobe:
         return list(_known[mark])
+    fresh = reprobe or os.environ.get("RUNNEL_REPROBE", "") not in ("", "0")
     name = hashlib.sha256(_settings().encode()).hexdigest()[:12]
     record = cache_folder() / f"devices-{name}.json"
     found = None if fresh else _recall(record, mark)
@@ -231,19 +232,16 @@ def _probe_all() -> list[DeviceInfo]:
 
     with ThreadPoolExecutor(4) as pool:
         tried = list(pool.map(_try_device, infos))
-    if not _linker_failed(tried):
+    suspects = sys.platform == "linux" and any(i.kind == "cpu" and not i.works for i in tried)
+    if not suspects or str(_own_bin()) in os.environ["PATH"].split(os.pathsep):
         return tried
-    # There is a linker, yet it does not do what PoCL needs: ours may.
+    # There is a linker, yet it may not do what PoCL needs: perhaps ours does.
     _use_own_linker()
     again = [
         info if info.works else _try_device(replace(info, problems=(), own_linker=True))
         for info in tried
     ]
     return [info if info.works else first for info, first in zip(again, tried, strict=True)]
-
-
-def _linker_failed(tried: list[DeviceInfo]) -> bool:
-    return sys.platform == "linux" and any("link" in p for i in tried for p in i.problems)
 
 
 def _try_device(info: DeviceInfo) -> DeviceInfo:
