@@ -17,7 +17,7 @@ def reference() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "docs/reference/parameters.md": reference,
+    "docs/reference/scene.md": reference,
 }
 
 
