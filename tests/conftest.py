@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from runnel.backends import devices
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from runnel.backends import devices, linker
 
 linux = pytest.mark.skipif(
@@ -217,5 +218,6 @@ def test_pocl_works_without_any_linker(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("linked") and done.stdout.split()[1] != "0"
+    assert done.stdout.startswith("linked")
+    assert done.stdout.split()[1] != "0"
     assert (tmp_path / "cache" / "bin" / "ld").exists()
