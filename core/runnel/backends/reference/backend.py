@@ -1,0 +1,324 @@
+"""ReferenceBackend: holds the particles and runs the passes in order.
+
+Particle data is single precision as on devices; sums are in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import SimulationError
+from ...solver.model import Model
+from ..base import FORCE_COLUMNS, SOLID_COLUMNS, SOLVER_CHANNELS, Array, Survey
+from . import contact, density, solids, velocity
+from .kernel import make_kernel
+from .neighbors import Neighbors, cell_keys, find_neighbors
+
+# Beside SOLVER_CHANNELS; a particle starts with these at 0, fill at 1.
+WORK_CHANNELS: dict[str, tuple[type, int]] = {
+    "predicted": (np.float32, 3),  # x* [m]
+    "unconstrained": (np.float32, 3),  # x* ahead of the first correction [m]
+    "velocity_before": (np.float32, 3),  # ahead of the step [m/s]
+    "fill": (np.float32, 1),  # rho/rho0, eq. 1
+    "fluid_fill": (np.float32, 1),  # the same without walls
+    "pressure": (np.float32, 1),  # p of eq. 2 [kg/m]
+    "push": (np.float32, 3),  # displacement by walls, summed over a step [m]
+    "wall_gradient": (np.float32, 3),  # of the last compute_pressure [1/m]
+    "vorticity": (np.float32, 3),  # [1/s]
+}
+CHANNELS = SOLVER_CHANNELS | WORK_CHANNELS
+
+
+class ReferenceBackend:
+    """Backend protocol of backends/base.py on the CPU."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.name = f"CPU reference (numba {numba.__version__}, {numba.get_num_threads()} threads)"
+        calibration = model.calibration
+        self._kernel = make_kernel(calibration, model.ignored_axis)
+        self._walls = solids.WallTable(
+            np.ascontiguousarray(calibration.wall_fill, np.float64),
+            np.ascontiguousarray(calibration.wall_slope, np.float64),
+        )
+        self._neighbors: Neighbors | None = None
+        self._solids = np.zeros((0, SOLID_COLUMNS))
+        self._dt = 0.0
+        self.close()
+
+    # --- particles --------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        return int(np.count_nonzero(self._alive))
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Of the last find_neighbors."""
+        if self._neighbors is None:
+            raise SimulationError("Neighbours are not known: call find_neighbors first.")
+        return self._neighbors
+
+    def load(self, channels: Mapping[str, NDArray[Any]]) -> None:
+        self._data = _rows(channels)
+        self._alive = np.ones(len(self._data["id"]), bool)
+        self._neighbors = None
+
+    def append(self, channels: Mapping[str, NDArray[Any]]) -> None:
+        added = _rows(channels)
+        self._data = {k: np.concatenate((a, added[k])) for k, a in self._data.items()}
+        self._alive = np.concatenate((self._alive, np.ones(len(added["id"]), bool)))
+        self._neighbors = None
+
+    def read(self, name: str) -> NDArray[Any]:
+        values: NDArray[Any] = self._data[name][self._alive]  # indexing by a mask copies
+        return values
+
+    def write(self, name: str, values: NDArray[Any]) -> None:
+        """Writing "position" also moves "predicted": between steps they are one."""
+        self._data[name][self._alive] = _column(name, values, self.count)
+        if name == "position":
+            self._data["predicted"][self._alive] = self._data["unconstrained"][self._alive] = values
+
+    def close(self) -> None:
+        self.load({name: np.zeros((0, width)) for name, (_, width) in SOLVER_CHANNELS.items()})
+
+    # --- a step -----------------------------------------------------------------------------
+
+    def set_solids(self, solids: Array) -> None:
+        self._solids = _table(solids, SOLID_COLUMNS)
+
+    def predict(self, dt: float, gravity: Array, forces: Array) -> None:
+        d, self._dt = self._data, float(dt)
+        d["velocity_before"][:] = d["velocity"]
+        velocity.accelerate(
+            _table(forces, FORCE_COLUMNS),
+            np.asarray(gravity, np.float64),
+            d["position"],
+            d["velocity"],
+            self._dt,
+            self.model.ignored_axis,
+        )
+        d["predicted"][:] = d["position"] + self._dt * d["velocity"].astype(np.float64)
+        d["unconstrained"][:] = d["predicted"]
+        d["push"][:] = 0
+
+    def find_neighbors(self) -> None:
+        self._reorder(np.flatnonzero(self._alive))
+        d = self._data
+        if len(d["id"]) == 0:
+            keys = np.zeros(0, np.uint64)
+        else:
+            keys = cell_keys(d["predicted"], float(d["kernel_radius"].max()), d["id"])
+            order = np.argsort(keys, kind="stable")
+            keys = keys[order]
+            self._reorder(order)
+        self._neighbors = find_neighbors(keys, self._data["predicted"], self._data["kernel_radius"])
+
+    def compute_pressure(self, first: bool) -> None:
+        d, m = self._data, self.model
+        x, h = d["predicted"], d["kernel_radius"]
+        fluid = density.fill(self._kernel, self.neighbors, x, d["volume"], h)
+        wall, gradient = self._wall_share()
+        if m.exact:
+            stiffness = self._exact_stiffness(gradient)
+            rhomin = np.ones(len(x))
+        else:
+            stiffness = m.calibration.stiffness * h.astype(np.float64) ** 2
+            rest = self._of_fluid(m.rest_density)
+            mixed = len(set(m.rest_density.tolist())) > 1
+            rhomin = density.lightest(self.neighbors, x, h, rest) if mixed else rest
+        total = fluid + wall
+        d["pressure"][:] = density.pressure(
+            total - 1,
+            self._of_fluid(m.attraction),
+            m.calibration.relaxation,
+            stiffness,
+            rhomin,
+        )
+        d["fill"][:], d["fluid_fill"][:], d["wall_gradient"][:] = total, fluid, gradient
+
+    def density_error(self) -> tuple[float, float]:
+        error = np.maximum(self._data["fill"].astype(np.float64) - 1, 0)
+        return (float(error.mean()), float(error.max())) if len(error) else (0.0, 0.0)
+
+    def correct_positions(self) -> None:
+        d, m = self._data, self.model
+        rest = self._of_fluid(m.rest_density)
+        moved = density.displacement(
+            self._kernel,
+            self.neighbors,
+            d["predicted"],
+            d["volume"],
+            d["kernel_radius"],
+            rest,
+            d["id"],
+            d["pressure"],
+            self._sigma(),
+        )
+        # The wall mirrors the particle's pressure.
+        push = (2 * d["pressure"].astype(np.float64) / rest)[:, None] * d["wall_gradient"]
+        x = d["predicted"] + moved + push
+        if len(self._solids):
+            r = self._radius()
+            push += contact.resolve_contacts(self._solids, x, r, d["id"], m.ignored_axis)
+        d["predicted"][:] = x
+        d["push"] += push.astype(np.float32)
+
+    def update_velocities(self) -> None:
+        d = self._data
+        # (x* - x)/dt, but the rounding of x + dt v stays out of the velocity.
+        corrected = d["predicted"].astype(np.float64) - d["unconstrained"]
+        v = d["velocity"] + corrected / self._dt
+        if len(self._solids):
+            contact.wall_response(
+                self._solids,
+                d["predicted"],
+                v,
+                d["velocity_before"],
+                d["push"],
+                self._radius(),
+                d["kernel_radius"],
+                self._dt,
+                self.model.ignored_axis,
+            )
+        d["velocity"][:] = v
+        d["position"][:] = d["predicted"]
+        d["unconstrained"][:] = d["predicted"]
+
+    def apply_viscosity(self) -> None:
+        d, m = self._data, self.model
+        passes = m.viscosity_passes
+        if passes == 0:
+            return
+        rest = self._of_fluid(m.rest_density)
+        rho = rest * np.maximum(d["fluid_fill"], velocity.SPRAY)
+        mass = rest * d["volume"]
+        c = self._of_fluid(m.viscosity) / passes
+        near, x, h = self.neighbors, d["position"], d["kernel_radius"]
+        for _ in range(passes):
+            d["velocity"][:] = velocity.viscosity_pass(
+                self._kernel, near, x, d["velocity"], mass, rho, h, c
+            )
+
+    def compute_vorticity(self) -> None:
+        d = self._data
+        d["vorticity"][:] = velocity.vorticity(
+            self._kernel,
+            self.neighbors,
+            d["position"],
+            d["velocity"],
+            d["volume"],
+            d["kernel_radius"],
+            self.model.calibration.curl_scale,
+        )
+
+    def apply_confinement(self) -> None:
+        d = self._data
+        acceleration = velocity.confinement(
+            self._kernel,
+            self.neighbors,
+            d["position"],
+            d["vorticity"].astype(np.float64),
+            d["volume"],
+            d["kernel_radius"],
+            self._of_fluid(self.model.vorticity),
+        )
+        d["velocity"] += (self._dt * acceleration).astype(np.float32)
+
+    def remove(self, sinks: Array, low: Array, high: Array, time: float) -> None:
+        x = self._data["position"]
+        table = _table(sinks, SOLID_COLUMNS)
+        dead = ((x < low) | (x > high)).any(axis=1) | (self._data["expiry"] <= time)
+        if len(table):
+            dead |= (solids.signed_distances(table, x)[0] < 0).any(axis=1)
+        self._alive &= ~dead
+
+    def survey(self) -> Survey:
+        d, alive = self._data, self._alive
+        finite = np.isfinite(d["position"]).all(axis=1) & np.isfinite(d["velocity"]).all(axis=1)
+        bad = d["id"][alive & ~finite]
+        speed = np.linalg.norm(d["velocity"][alive & finite], axis=1).max(initial=0.0)
+        return Survey(float(speed), self.count, int(bad[0]) if len(bad) else None)
+
+    def synchronize(self) -> None:
+        """Every pass has ended when its call returns."""
+
+    # --- helpers ----------------------------------------------------------------------------
+
+    def _reorder(self, order: NDArray[np.intp]) -> None:
+        self._data = {name: values[order] for name, values in self._data.items()}
+        self._alive = self._alive[order]
+
+    def _of_fluid(self, table: NDArray[np.float32]) -> NDArray[np.float64]:
+        """A fluid's number for each particle."""
+        return table.astype(np.float64)[self._data["phase"]]
+
+    def _radius(self) -> NDArray[np.float64]:
+        """r = h / support [m]."""
+        r: NDArray[np.float64] = self._data["kernel_radius"] / np.float64(
+            self.model.calibration.support
+        )
+        return r
+
+    def _sigma(self) -> NDArray[np.float64]:
+        """sigma of eq. 4."""
+        m = self.model
+        stiffness = m.calibration.stiffness * self._data["kernel_radius"].astype(np.float64) ** 2
+        strength = self._of_fluid(m.tensile) * self._of_fluid(m.rest_density)
+        sigma: NDArray[np.float64] = m.calibration.relaxation * stiffness * strength
+        return sigma
+
+    def _wall_share(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        x, h = self._data["predicted"], self._data["kernel_radius"]
+        if len(self._solids) == 0:
+            return np.zeros(len(x)), np.zeros((len(x), 3))
+        return solids.wall_share(self._walls, self._solids, x, h, self.model.ignored_axis)
+
+    def _exact_stiffness(self, wall_gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+        d, m = self._data, self.model
+        return density.exact_stiffness(
+            self._kernel,
+            self.neighbors,
+            d["predicted"],
+            d["volume"],
+            d["kernel_radius"],
+            self._of_fluid(m.rest_density),
+            wall_gradient,
+            m.calibration.stiffness,
+        )
+
+
+def _column(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
+    dtype, width = CHANNELS[name]
+    shape = (count,) if width == 1 else (count, width)
+    return np.asarray(values, dtype).reshape(shape)
+
+
+def _rows(channels: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """All channels of new particles."""
+    count = len(channels["id"])
+    rows = {
+        name: _column(name, channels.get(name, np.full(count, np.inf)), count).copy()
+        for name in SOLVER_CHANNELS
+        if name in channels or name == "expiry"
+    }
+    missing = SOLVER_CHANNELS.keys() - rows.keys()
+    if missing:
+        raise KeyError(f"particles without {', '.join(sorted(missing))}")
+    for name, (_, width) in WORK_CHANNELS.items():
+        rows[name] = _column(name, np.zeros((count, width)), count)
+    rows["fill"][:] = rows["fluid_fill"][:] = 1
+    rows["predicted"][:] = rows["unconstrained"][:] = rows["position"]
+    rows["velocity_before"][:] = rows["velocity"]
+    return rows
+
+
+def _table(rows: Array, columns: int) -> NDArray[np.float64]:
+    """Packed solids or forces (n, columns); an empty array may have any shape."""
+    return np.ascontiguousarray(rows, np.float64).reshape(-1, columns)

@@ -1,0 +1,58 @@
+"""Compilation by numba, cached on disk.
+
+numba looks only at the file of a cached function, not at the functions it calls.
+Here every cache entry carries the state of the whole package, so that an edit of
+any of its files compiles anew instead of running what is no longer written.
+
+Entry points are `parallel`: a loop over particles, each gathering into its own
+row, so that results do not depend on the number of threads. What they call is
+`inline`. Not for two Python threads at a time: numba's plainest threading layer
+(macOS) stops the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+prange = numba.prange
+# Conversions inside compiled functions; numpy's own annotations do not mix with float and int.
+double = cast(Callable[[Any], float], np.float64)
+int64 = cast(Callable[[Any], int], np.int64)
+uint32 = cast(Callable[[Any], int], np.uint32)
+uint64 = cast(Callable[[Any], int], np.uint64)
+
+
+def _package_stamp() -> tuple[tuple[str, int, int], ...]:
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files)
+
+
+_STAMP = _package_stamp()
+
+
+def parallel(function: F) -> F:
+    """Compile an entry point; `prange` in it runs on all threads."""
+    compiled = numba.njit(parallel=True, error_model="numpy", cache=True)(function)
+    # Not public, hence the guard: without it we would compile at each start.
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if file is not None and hasattr(file, "_source_stamp"):
+        file._source_stamp = _STAMP
+        return cast(F, compiled)
+    return cast(F, numba.njit(parallel=True, error_model="numpy")(function))
+
+
+def inline(function: F) -> F:
+    """Compile a function for use inside entry points, inlined: a call would count references."""
+    return cast(F, numba.njit(error_model="numpy", forceinline=True)(function))
+
+
+def uncompiled(function: F) -> F:
+    """The plain Python function behind a compiled one: for a call or two, not worth compiling."""
+    return cast(F, getattr(function, "py_func", function))

@@ -1,0 +1,125 @@
+"""Contact with solids, and what they do to the velocity: docs/theory/equations.md, walls."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base import BOX
+from .compile import double, inline, parallel, prange, uint32
+from .kernel import hash_uint
+from .solids import Vector, distance, local_point, point_velocity, to_world
+
+Array = NDArray[np.float32] | NDArray[np.float64]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Ids = NDArray[np.uint32]
+
+JITTER = 0.01  # [r], largest addition to the distance of contact
+TOUCH = 1.1  # [r], up to here a particle touches a solid
+
+
+@inline
+def contact(s: Array, x: float, y: float, z: float, stop: float) -> Vector:
+    """By how much a particle nearer than `stop` to a solid moves, to be that far off [m]."""
+    if s[0] == BOX and s[1] < 0.0:  # each face of a container acts by itself
+        a, b, c = local_point(s, x, y, z)
+        return to_world(
+            s, inwards(a, s[5] - stop), inwards(b, s[6] - stop), inwards(c, s[7] - stop)
+        )
+    phi, n = distance(s, x, y, z)
+    by = max(stop - phi, 0.0)
+    return by * n[0], by * n[1], by * n[2]
+
+
+@inline
+def inwards(x: float, room: float) -> float:
+    """From x to the nearest of -room..room; to the middle if there is no room."""
+    room = max(room, 0.0)
+    return max(-room, min(x, room)) - x
+
+
+@parallel
+def resolve_contacts(
+    solids: Array, x: Doubles, radius: Array, ids: Ids, ignored_axis: int
+) -> Doubles:
+    """Moves x (n, 3) out of the solids, in place; by how much (n, 3) [m]."""
+    moved = np.zeros((len(x), 3))
+    for i in prange(len(x)):
+        # A distance of its own for each particle: no two stand on one plane (row A17).
+        offset = (hash_uint(ids[i]) >> uint32(8)) / 16777216.0
+        stop = radius[i] * (1.0 + JITTER * offset)
+        for c in range(len(solids)):
+            d = contact(solids[c], x[i, 0], x[i, 1], x[i, 2], stop)
+            for axis in range(3):
+                if axis != ignored_axis:
+                    x[i, axis] += d[axis]
+                    moved[i, axis] += d[axis]
+    return moved
+
+
+@inline
+def face(s: Array, axis: int, x: float, y: float, z: float) -> tuple[float, Vector]:
+    """Distance and normal of a solid; of a container box those of the nearer face along `axis`."""
+    if s[0] != BOX or s[1] > 0.0:
+        return distance(s, x, y, z)
+    local = local_point(s, x, y, z)
+    n = 1.0 if local[axis] < 0.0 else -1.0
+    phi = double(s[5 + axis]) - abs(local[axis])
+    return phi, (n * s[8 + 3 * axis], n * s[9 + 3 * axis], n * s[10 + 3 * axis])
+
+
+@inline
+def respond(
+    s: Array, n: Vector, v: Vector, before: float, pushed: float, touches: bool, dt: float
+) -> Vector:
+    """Velocity relative to a solid after it answered. before: normal speed ahead of the step."""
+    vn = v[0] * n[0] + v[1] * n[1] + v[2] * n[2]
+    t = (v[0] - vn * n[0], v[1] - vn * n[1], v[2] - vn * n[2])
+    speed = math.sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2])
+    keep = 1.0
+    if pushed > 0.0 and speed > 0.0:  # Coulomb
+        keep = max(0.0, 1.0 - s[2] * pushed / dt / speed)
+    if touches and pushed > 0.0 and before < 0.0:
+        vn = max(vn, -s[3] * before)
+    if touches and s[4] > 0.0:
+        left = (1.0 - s[4]) ** (60.0 * dt)
+        keep *= left
+        vn = min(vn, 0.0) + max(vn, 0.0) * left
+    return keep * t[0] + vn * n[0], keep * t[1] + vn * n[1], keep * t[2] + vn * n[2]
+
+
+@parallel
+def wall_response(
+    solids: Array,
+    x: Array,
+    v: Doubles,
+    v_before: Array,
+    push: Array,
+    radius: Array,
+    h: Array,
+    dt: float,
+    ignored_axis: int,
+) -> None:
+    """Friction, bounce and stickiness on v (n, 3), in place."""
+    for i in prange(len(x)):
+        x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
+        for c in range(len(solids)):
+            s = solids[c]
+            u = point_velocity(s, x0, x1, x2)
+            for side in range(3 if s[0] == BOX and s[1] < 0.0 else 1):
+                phi, n = face(s, side, x0, x1, x2)
+                if phi >= h[i]:
+                    continue
+                pushed, before = 0.0, 0.0
+                for axis in range(3):
+                    pushed += push[i, axis] * n[axis]
+                    before += (v_before[i, axis] - u[axis]) * n[axis]
+                relative = (v[i, 0] - u[0], v[i, 1] - u[1], v[i, 2] - u[2])
+                touches = phi < TOUCH * radius[i]
+                after = respond(s, n, relative, before, pushed, touches, dt)
+                for axis in range(3):
+                    if axis != ignored_axis:
+                        v[i, axis] = u[axis] + after[axis]

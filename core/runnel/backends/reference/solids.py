@@ -1,0 +1,199 @@
+"""Distance to packed solids, and what a solid adds to the density.
+
+Rows are those of backends/base.py. Lengths of a box may be infinite. A vector is a
+tuple here: three numbers that the compiler keeps in registers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base import BOX, CYLINDER, SPHERE
+from .compile import double, inline, parallel, prange
+
+Array = NDArray[np.float32] | NDArray[np.float64]
+Doubles = NDArray[np.float64]
+Vector = tuple[float, float, float]
+
+
+class WallTable(NamedTuple):
+    """Share of a half space and its slope times h, by distance/h in -1..1."""
+
+    share: Doubles
+    slope: Doubles
+
+
+@inline
+def to_local(s: Array, x: float, y: float, z: float) -> Vector:
+    """World -> local, directions."""
+    return (
+        s[8] * x + s[9] * y + s[10] * z,
+        s[11] * x + s[12] * y + s[13] * z,
+        s[14] * x + s[15] * y + s[16] * z,
+    )
+
+
+@inline
+def to_world(s: Array, x: float, y: float, z: float) -> Vector:
+    """Local -> world, directions."""
+    return (
+        s[8] * x + s[11] * y + s[14] * z,
+        s[9] * x + s[12] * y + s[15] * z,
+        s[10] * x + s[13] * y + s[16] * z,
+    )
+
+
+@inline
+def local_point(s: Array, x: float, y: float, z: float) -> Vector:
+    return to_local(s, x - s[17], y - s[18], z - s[19])
+
+
+@inline
+def point_velocity(s: Array, x: float, y: float, z: float) -> Vector:
+    """u = velocity + angular x (x - origin) [m/s]."""
+    x, y, z = x - s[17], y - s[18], z - s[19]
+    return (
+        s[20] + s[24] * z - s[25] * y,
+        s[21] + s[25] * x - s[23] * z,
+        s[22] + s[23] * y - s[24] * x,
+    )
+
+
+@inline
+def side(x: float) -> float:
+    return -1.0 if x < 0.0 else 1.0
+
+
+@inline
+def box_distance(s: Array, x: float, y: float, z: float) -> tuple[float, Vector]:
+    a, b, c = abs(x) - s[5], abs(y) - s[6], abs(z) - s[7]
+    if s[1] > 0.0 and max(a, b, c) > 0.0:
+        # Round about edges and corners, where a container's faces act one by one.
+        u, v, w = max(a, 0.0), max(b, 0.0), max(c, 0.0)
+        d = math.sqrt(u * u + v * v + w * w)
+        return d, (side(x) * u / d, side(y) * v / d, side(z) * w / d)
+    if a >= b and a >= c:
+        return a, (side(x), 0.0, 0.0)
+    if b >= c:
+        return b, (0.0, side(y), 0.0)
+    return c, (0.0, 0.0, side(z))
+
+
+@inline
+def cylinder_distance(s: Array, x: float, y: float, z: float) -> tuple[float, Vector]:
+    length = math.sqrt(x * x + y * y)
+    u, v = (x / length, y / length) if length > 0.0 else (1.0, 0.0)
+    a, b = length - s[5], abs(z) - s[6]
+    if s[1] > 0.0 and a > 0.0 and b > 0.0:
+        d = math.sqrt(a * a + b * b)
+        return d, (u * a / d, v * a / d, side(z) * b / d)
+    if a > b:
+        return a, (u, v, 0.0)
+    return b, (0.0, 0.0, side(z))
+
+
+@inline
+def distance(s: Array, x: float, y: float, z: float) -> tuple[float, Vector]:
+    """Signed distance seen from the fluid (negative in the solid), world normal into the fluid."""
+    x, y, z = local_point(s, x, y, z)
+    phi, n = z, (0.0, 0.0, 1.0)  # PLANE
+    if s[0] == BOX:
+        phi, n = box_distance(s, x, y, z)
+    elif s[0] == SPHERE:
+        length = math.sqrt(x * x + y * y + z * z)
+        phi = length - s[5]
+        n = (x / length, y / length, z / length) if length > 0.0 else (1.0, 0.0, 0.0)
+    elif s[0] == CYLINDER:
+        phi, n = cylinder_distance(s, x, y, z)
+    m = s[1]
+    return m * phi, to_world(s, m * n[0], m * n[1], m * n[2])
+
+
+@inline
+def half_space(table: WallTable, phi: float, h: float) -> tuple[float, float]:
+    """Share of a half space at distance phi, and its slope [1/m]."""
+    samples = len(table.share) - 1
+    q = (phi / h + 1.0) * (0.5 * samples)
+    if q <= 0.0:
+        return 1.0, 0.0
+    if q >= samples:
+        return 0.0, 0.0
+    k = int(q)
+    t = q - k
+    share = table.share[k] + t * (table.share[k + 1] - table.share[k])
+    slope = table.slope[k] + t * (table.slope[k + 1] - table.slope[k])
+    return share, slope / h
+
+
+@inline
+def box_axis(
+    table: WallTable, x: float, half: float, h: float, inside: bool
+) -> tuple[float, float]:
+    """Factor of one axis and its slope: the solid between its faces, or the room of a container."""
+    if inside:
+        a, da = half_space(table, x + half, h)
+        b, db = half_space(table, half - x, h)
+        return (1.0 - a) * (1.0 - b), db * (1.0 - a) - da * (1.0 - b)
+    a, da = half_space(table, -half - x, h)
+    b, db = half_space(table, half - x, h)
+    return a - b, db - da
+
+
+@inline
+def share(
+    table: WallTable, s: Array, x: float, y: float, z: float, h: float
+) -> tuple[float, Vector]:
+    """What one solid adds to the fill, and its gradient [1/m]."""
+    if s[0] != BOX:
+        phi, n = distance(s, x, y, z)
+        value, slope = half_space(table, phi, h)
+        return value, (slope * n[0], slope * n[1], slope * n[2])
+    inside = s[1] < 0.0
+    x, y, z = local_point(s, x, y, z)
+    a, da = box_axis(table, x, s[5], h, inside)
+    b, db = box_axis(table, y, s[6], h, inside)
+    c, dc = box_axis(table, z, s[7], h, inside)
+    m = -1.0 if inside else 1.0  # a container is solid where it leaves no room
+    value = 1.0 - a * b * c if inside else a * b * c
+    return value, to_world(s, m * da * b * c, m * a * db * c, m * a * b * dc)
+
+
+@parallel
+def wall_share(
+    table: WallTable, solids: Array, x: Array, h: Array, ignored_axis: int
+) -> tuple[Doubles, Doubles]:
+    """wall_i = 1 - prod (1 - solid_c) and its gradient (n, 3) [1/m]."""
+    value = np.zeros(len(x))
+    grad = np.zeros((len(x), 3))
+    for i in prange(len(x)):
+        room = 1.0
+        g0, g1, g2 = 0.0, 0.0, 0.0
+        for c in range(len(solids)):
+            x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
+            one, g = share(table, solids[c], x0, x1, x2, double(h[i]))
+            g0 = g0 * (1.0 - one) + room * g[0]
+            g1 = g1 * (1.0 - one) + room * g[1]
+            g2 = g2 * (1.0 - one) + room * g[2]
+            room *= 1.0 - one
+        value[i] = 1.0 - room
+        grad[i, 0], grad[i, 1], grad[i, 2] = g0, g1, g2
+    if ignored_axis >= 0:
+        grad[:, ignored_axis] = 0.0
+    return value, grad
+
+
+@parallel
+def signed_distances(solids: Array, x: Array) -> tuple[Doubles, Doubles]:
+    """Distance (n, solids) and normal (n, solids, 3) of every particle and solid."""
+    phi = np.empty((len(x), len(solids)))
+    normal = np.empty((len(x), len(solids), 3))
+    for i in prange(len(x)):
+        x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
+        for c in range(len(solids)):
+            phi[i, c], n = distance(solids[c], x0, x1, x2)
+            normal[i, c, 0], normal[i, c, 1], normal[i, c, 2] = n
+    return phi, normal
