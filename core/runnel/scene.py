@@ -14,11 +14,12 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal
 
-from .errors import SceneError
+from .errors import MeshError, SceneError
 from .params import (
     NAME,
     NAME_TEXT,
@@ -38,10 +39,34 @@ from .params import (
     Solver,
     Source,
     Spec,
+    Sphere,
+    Vec3,
     param,
     specs,
 )
 from .presets import PALETTE, PRESETS
+
+__all__ = [
+    "Box",
+    "Collider",
+    "Cylinder",
+    "Domain",
+    "Fluid",
+    "Force",
+    "Keyframe",
+    "MeshFile",
+    "Output",
+    "Plane",
+    "Scene",
+    "Shape",
+    "Sink",
+    "Solver",
+    "Source",
+    "Sphere",
+    "example",
+    "example_names",
+    "example_path",
+]
 
 MAX_FILE_BYTES: Final = 64 * 2**20
 MAX_PARTICLES: Final = 200_000_000
@@ -199,8 +224,8 @@ class Scene:
     def estimate_particles(self) -> int:
         """Most particles alive at once, from volumes, rates and lifetimes.
 
-        Overlaps with solids and sinks are not looked at, so this is rather too many. Meshes count
-        with the box around them.
+        Solids and sinks are not looked at, and meshes count as the box around them, so this is
+        rather too many.
         """
         return sum(_estimate(self, source) for source in self.sources)
 
@@ -260,7 +285,7 @@ def _parse(path: Path, text: str) -> Any:
     try:
         if path.suffix.lower() == ".json":
             return json.loads(text, object_pairs_hook=_no_twins)
-        return tomllib.loads(text)
+        return tomllib.loads(text + "\n")  # else an error on the last line comes without number
     except SceneError:
         raise
     except RecursionError as error:
@@ -599,22 +624,31 @@ def _check_mesh_file(scene: Scene, shape: MeshFile, key: str) -> None:
     """Scenes come from strangers: a mesh path may not lead out of the scene's folder."""
     path = scene.mesh_path(shape)
     if path.suffix.lower() not in MESH_SUFFIXES:
-        raise SceneError(
-            f"a mesh file ends in {', '.join(MESH_SUFFIXES)}", key=key, value=shape.file
+        endings = ", ".join(MESH_SUFFIXES)
+        raise MeshError(f"a mesh file ends in {endings}", key=key, value=shape.file)
+    if not scene.allow_outside and not _is_inside(path, shape.file, scene.directory or Path()):
+        raise MeshError(
+            "lies outside of the scene's folder. Move it there and give the path from there, or "
+            "load with allow_outside=True",
+            key=key,
+            value=shape.file,
         )
-    if not scene.allow_outside:
-        windows_drive = re.match(r"[A-Za-z]:", shape.file)
-        inside = not Path(shape.file).is_absolute() and ".." not in Path(shape.file).parts
-        folder = (scene.directory or Path()).resolve()
-        if windows_drive or not inside or not path.resolve().is_relative_to(folder):
-            raise SceneError(
-                "lies outside of the scene's folder. Move it there and give the path from there, "
-                "or load with allow_outside=True",
-                key=key,
-                value=shape.file,
-            )
     if not path.is_file():
-        raise SceneError(f"there is no file {path}", key=key, value=shape.file)
+        raise MeshError(f"there is no file {path}", key=key, value=shape.file)
+    try:
+        _mesh_box(path, path.stat().st_mtime_ns)
+    except MeshError as error:
+        error.key, error.value = key, shape.file
+        raise
+
+
+def _is_inside(path: Path, written: str, folder: Path) -> bool:
+    """Whether a path stays in the folder, symbolic links followed. Refuses the same on any system:
+    a scene that works here must not lead elsewhere on Windows."""
+    parts = PurePosixPath(written)
+    if parts.is_absolute() or PureWindowsPath(written).drive or ".." in parts.parts:
+        return False
+    return path.resolve().is_relative_to(folder.resolve())
 
 
 def _check_domain(scene: Scene) -> None:
@@ -649,19 +683,41 @@ def _check_count(scene: Scene) -> None:
 
 
 def _estimate(scene: Scene, source: Source) -> int:
-    shape, axes, dimensions = source.shape, scene.axes, scene.dimensions
-    if isinstance(shape, MeshFile | Plane):
-        return 0
-    cell = (source.spacing / source.scale) ** dimensions
-    if source.kind == "volume":
-        count = shape.volume(axes) / cell
-    elif source.rate is not None:
-        count = source.rate * _emission_time(scene, source) / source.spacing**dimensions
-    else:
+    axes, dimensions, time = scene.axes, scene.dimensions, _emission_time(scene, source)
+    if source.kind == "emitter" and source.rate is not None:
+        volume = source.rate * time
+    elif source.kind == "emitter":
         speed = math.hypot(*source.velocity) if source.speed is None else source.speed
-        swept = shape.area(source.direction, axes) * speed / source.scale
-        count = swept * _emission_time(scene, source) / cell
-    return math.ceil(min(count, 1e18) - 1e-6)
+        area = _solid(scene, source).area(source.direction, axes)
+        volume = area * source.scale ** (dimensions - 1) * speed * time
+    else:
+        volume = _solid(scene, source).volume(axes) * source.scale**dimensions
+    return math.ceil(min(volume / source.spacing**dimensions, 1e18) - 1e-6)
+
+
+def _solid(scene: Scene, source: Source) -> Box | Sphere | Cylinder:
+    """The source's shape, for a mesh the box around it."""
+    shape = source.shape
+    if isinstance(shape, MeshFile):
+        path = scene.mesh_path(shape)
+        return _mesh_box(path, path.stat().st_mtime_ns)
+    if isinstance(shape, Plane):
+        raise SceneError("a source needs an end", key=f"source.{source.name}.shape.plane")
+    return shape
+
+
+@lru_cache(maxsize=256)
+def _mesh_box(path: Path, modified: int) -> Box:
+    """Box around a mesh; `modified` makes a changed file count as another."""
+    from .meshes import read_mesh  # loads numpy, which scenes without meshes do not need
+
+    low, high = read_mesh(path).bounds
+    return Box(min=_vector(low), max=_vector(high))
+
+
+def _vector(values: Iterable[float]) -> Vec3:
+    x, y, z = map(float, values)
+    return (x, y, z)
 
 
 def _emission_time(scene: Scene, source: Source) -> float:
