@@ -587,13 +587,22 @@ def _check_collider(scene: Scene, collider: Collider, key: str) -> None:
 
 def _check_placed(scene: Scene, part: Source | Collider | Sink, key: str) -> None:
     _check_shape(scene, part.shape, f"{key}.shape")
-    for i in range(1, len(part.motion)):
-        if part.motion[i].frame <= part.motion[i - 1].frame:
+    _check_turn(scene, part.rotation, f"{key}.rotation")
+    for i, keyframe in enumerate(part.motion):
+        where = f"{key}.motion[{i}]"
+        _check_turn(scene, keyframe.rotation, f"{where}.rotation")
+        if i and keyframe.frame <= part.motion[i - 1].frame:
             raise SceneError(
                 "keyframes must be in order, each after the one before",
-                key=f"{key}.motion[{i}].frame",
-                value=part.motion[i].frame,
+                key=f"{where}.frame",
+                value=keyframe.frame,
             )
+
+
+def _check_turn(scene: Scene, rotation: Vec3, key: str) -> None:
+    if scene.dimensions == 2 and any(rotation[axis] for axis in scene.axes):
+        axis = "xyz"[scene.ignored_axis]
+        raise SceneError(f"in 2D a shape can turn about {axis} only", key=key, value=rotation)
 
 
 def _check_shape(scene: Scene, shape: Shape, key: str) -> None:

@@ -114,6 +114,10 @@ def scenes(draw: st.DrawFn) -> dict[str, Any]:
         least = int(key in ("fluid", "source"))
         names = draw(st.lists(NAMES, min_size=least, max_size=3, unique=True))
         data[key] = [draw(_part(key, cls, data)) | {"name": name} for name in names]
+    if data["dimensions"] == 2:  # a slice cannot be turned out of its plane
+        for part in [*data["source"], *data["collider"], *data["sink"]]:
+            for turned in [part, *part.get("motion", ())]:
+                turned.pop("rotation", None)
     return data
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -487,6 +489,13 @@ def test_2d_ignores_the_third_axis() -> None:
     assert "along z" in str(refused(flat | {"dimensions": 2, "up": "z"}))
 
 
+def test_2d_shapes_turn_in_the_plane_only() -> None:
+    turned = with_source(rotation=[0, 30, 0]) | {"dimensions": 2}
+    assert Scene.from_dict(turned).sources[0].rotation == (0.0, 30.0, 0.0)
+    assert "turn about z only" in str(refused(turned | {"up": "y"}))
+    assert Scene.from_dict(turned | {"dimensions": 3, "up": "y"})
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -609,6 +618,33 @@ def test_broken_mesh_is_found_at_loading(folder: Path) -> None:
         mesh_scene(folder, "bad.obj")
     assert caught.value.key == "source[0].shape.mesh"
     assert caught.value.file == str(folder / "bad.obj")
+
+
+# --- the guide ------------------------------------------------------------------------------------
+
+
+def test_scenes_of_the_guide_load() -> None:
+    """The first snippet is a whole scene, the others are parts to add to it."""
+    guide = (ROOT / "docs" / "guide" / "scenes.md").read_text(encoding="utf-8")
+    first, *others = map(tomllib.loads, re.findall(r"```toml\n(.*?)```", guide, re.DOTALL))
+    assert Scene.from_dict(first).estimate_particles() == 8000
+    assert len(others) == 3
+    for part in others:
+        for key, value in part.items():
+            first[key] = first.get(key, []) + value if isinstance(value, list) else value
+    scene = Scene.from_dict(first)
+    assert len(scene.colliders) == 3
+    assert scene.fluids[1].viscosity == 4.0
+
+
+def test_messages_of_the_guide_are_real(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "guide" / "scenes.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^scene\.toml: (.*?) ?\.\.\.$", guide, re.MULTILINE)
+    spacing = refused(with_source(spacing=-0.1))
+    typo = refused(small(fluid=[{"name": "water", "viscocity": 1}]))
+    assert len(shown) == 2
+    for error, start in zip((spacing, typo), shown, strict=True):
+        assert str(error).startswith(start)
 
 
 # --- particle counts ------------------------------------------------------------------------------
