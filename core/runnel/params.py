@@ -544,12 +544,14 @@ class Source:
     )
     velocity: Vec3 = param(
         (0.0, 0.0, 0.0), unit="m/s", hard=(-1e5, 1e5), soft=(-10, 10),
-        help="Initial velocity; the direction of an emitter.",
+        help="Initial velocity. Of an emitter: direction, and speed unless speed or rate is "
+        "given; turns with the shape.",
     )
     frames: tuple[int, int] | None = _frames("First and last frame of emission.")
     rate: float | None = param(
         None, unit="m^3/s", hard=(0.0, 1e9), soft=(0.0, 10.0), default_text="from the speed",
-        help="Volume an emitter gives (m^2/s in 2D). Give this or speed, not both.",
+        help="Volume an emitter gives (m^2/s in 2D); its speed follows from the area across the "
+        "stream. Give this or speed, not both.",
     )
     speed: float | None = param(
         None, unit="m/s", hard=(0.0, 1e5), soft=(0.0, 20.0), default_text="length of velocity",

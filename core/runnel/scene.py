@@ -554,7 +554,7 @@ def _check_source(scene: Scene, source: Source, key: str) -> None:
         )
     _check_placed(scene, source, key)
     if source.kind == "emitter":
-        _check_emitter(source, key)
+        _check_emitter(scene, source, key)
         return
     for name in ("rate", "speed", "frames"):
         if getattr(source, name) is not None:
@@ -563,15 +563,16 @@ def _check_source(scene: Scene, source: Source, key: str) -> None:
             )
 
 
-def _check_emitter(source: Source, key: str) -> None:
+def _check_emitter(scene: Scene, source: Source, key: str) -> None:
     if source.rate is not None and source.speed is not None:
         raise SceneError("rate and speed are both given; one follows from the other", key=key)
     if source.rate is None and source.speed is None and not any(source.velocity):
         raise SceneError("an emitter needs a velocity, a speed or a rate", key=key)
-    if not any(source.velocity) and not isinstance(source.shape, Cylinder):
+    if not any(source.direction[axis] for axis in scene.axes):
+        plane = " in the plane of the scene" if scene.dimensions == 2 else ""
         raise SceneError(
-            "gives the direction of an emitter and must not be zero (only a cylinder has a "
-            "direction of its own: from start to end)",
+            f"gives the direction of an emitter and must not be zero{plane} (only a cylinder has "
+            "a direction of its own: from start to end)",
             key=f"{key}.velocity",
             value=source.velocity,
         )

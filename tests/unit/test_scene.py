@@ -477,6 +477,13 @@ def test_emitter_must_be_determined(changes: dict[str, Any], words: str) -> None
     assert words in str(refused(small(source=[EMITTER | changes])))
 
 
+def test_emitter_in_2d_needs_a_direction_in_the_plane() -> None:
+    """z is ignored with up = "y", and so is a stream along it."""
+    data = small(source=[EMITTER], dimensions=2, up="y")
+    assert "in the plane of the scene" in str(refused(data))
+    assert Scene.from_dict(data | {"up": "z"}).sources[0].direction == (0.0, 0.0, 2.0)
+
+
 def test_cylinder_emits_along_its_axis() -> None:
     source = Scene.from_dict(small(source=[EMITTER | {"velocity": [0, 0, 0], "speed": 3.0}]))
     assert source.sources[0].direction == (0.0, 0.0, 0.1)
