@@ -1,0 +1,413 @@
+"""Where fluid comes from and where it leaves: volumes, emitters, sinks, and the books on it.
+
+New particles are dicts of arrays for `ParticleStore.add`: position, velocity, volume,
+kernel_radius, phase, birth, expiry.
+
+An emitter's stream is made of layers, one spacing apart: a lattice across the shape's centre,
+perpendicular to the stream. Layer k is born at start + k spacing / speed, wherever the emitter is
+then, so nothing depends on how time is divided into steps. An emitter's velocity is in its own
+frame: it turns with the nozzle. A volume's is in the world.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import SceneError
+from .motion import Motion, active_times, motion_of
+from .params import Cylinder, MeshFile, Sink, Source
+from .scene import Scene
+from .shapes import Shape, cross_section, fill, inside, shape_of
+
+Births = dict[str, NDArray[Any]]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+EMITTER_GAP = 0.5  # spacings; new particles closer than this to others are left out
+VOLUME_GAP = 0.7  # the same between volumes, which start at rest
+_GLANCE = 0.01  # frames over which a source's own velocity is measured
+
+
+class _Placed:
+    """A source of a scene with its shape read."""
+
+    def __init__(self, scene: Scene, index: int) -> None:
+        self.scene = scene
+        self.index = index
+        self.source: Source = scene.sources[index]
+        self.key = f"source[{index}]"
+        with _blaming(f"{self.key}.shape"):
+            self.shape: Shape = shape_of(self.source.shape, scene.directory)
+        self.motion: Motion = motion_of(self.source, scene)
+        self.phase = [fluid.name for fluid in scene.fluids].index(self.source.fluid)
+
+    def own_velocity(self, positions: Floats, time: float) -> Floats:
+        """The inherited share of the source's motion at positions (n, 3) [m/s]."""
+        share = self.source.inherit_velocity
+        if not share or not self.motion.moves:
+            return np.zeros_like(positions)
+        # Ahead of the time: at the first keyframe the source starts to move, it has not moved yet.
+        glance = _GLANCE / self.scene.fps
+        linear, angular = self.motion.velocity(time + glance, glance)
+        away = positions - self.motion.pose(time).translation
+        return share * (linear + np.cross(angular, away))
+
+    def jitter(self, count: int, layer: int) -> Floats:
+        """Random displacements (count, 3) [m], the same for the same seed, source and layer."""
+        source = self.source
+        if not source.jitter:
+            return np.zeros((count, 3))
+        seed = self.scene.seed if source.seed is None else source.seed
+        bits = np.random.Philox(key=[seed, self.index], counter=[0, 0, 0, layer])
+        return np.random.Generator(bits).uniform(-1, 1, (count, 3)) * source.jitter * source.spacing
+
+    def births(self, positions: Floats, velocities: Floats, birth: ArrayLike) -> Births:
+        """All channels of new particles."""
+        n, source = len(positions), self.source
+        axis = self.scene.ignored_axis
+        if axis >= 0:
+            positions[:, axis] = velocities[:, axis] = 0.0
+        born = np.broadcast_to(np.asarray(birth, np.float64), n)
+        lifetime = math.inf if source.lifetime is None else source.lifetime
+        return {
+            "position": positions.astype(np.float32),
+            "velocity": velocities.astype(np.float32),
+            "volume": np.full(n, source.spacing**self.scene.dimensions, np.float32),
+            "kernel_radius": np.full(n, self.scene.solver.support / 2 * source.spacing, np.float32),
+            "phase": np.full(n, self.phase, np.uint32),
+            "birth": born.astype(np.float32),
+            "expiry": (born + lifetime).astype(np.float32),
+        }
+
+
+@contextmanager
+def _blaming(key: str) -> Iterator[None]:
+    """Name the key of the scene in errors of shapes, which do not know it."""
+    try:
+        yield
+    except SceneError as error:
+        error.key = error.key or key
+        raise
+
+
+def select(births: Mapping[str, NDArray[Any]], keep: Mask) -> Births:
+    """Those of new particles that are kept."""
+    return {name: values[keep] for name, values in births.items()}
+
+
+# --- volumes --------------------------------------------------------------------------------------
+
+
+def fill_volume(scene: Scene, index: int) -> Births:
+    """Particles of volume source `index`, at time 0. Empty volumes are an error."""
+    return _fill(_Placed(scene, index))
+
+
+def _fill(placed: _Placed) -> Births:
+    scene, source = placed.scene, placed.source
+    with _blaming(placed.key):
+        positions = fill(placed.shape, source.spacing, placed.motion.pose(0.0), scene.ignored_axis)
+    if not len(positions):
+        raise SceneError(
+            "no particle fits the shape; use a smaller spacing or a larger shape",
+            key=f"{placed.key}.spacing",
+            value=source.spacing,
+        )
+    velocities = np.array(source.velocity, np.float64) + placed.own_velocity(positions, 0.0)
+    return placed.births(positions + placed.jitter(len(positions), 0), velocities, 0.0)
+
+
+def fill_volumes(scene: Scene) -> list[tuple[int, Births]]:
+    """All volume sources: index and particles. Where volumes overlap the first one has it."""
+    done: list[tuple[_Placed, Births]] = []
+    for index, source in enumerate(scene.sources):
+        if source.kind == "volume":
+            placed = _Placed(scene, index)
+            births = _fill(placed)
+            for earlier, others in done:
+                births = select(births, _free(births["position"], placed, earlier, others))
+            done.append((placed, births))
+    return [(placed.index, births) for placed, births in done]
+
+
+def _free(positions: NDArray[Any], placed: _Placed, earlier: _Placed, others: Births) -> Mask:
+    """Positions that an earlier volume leaves free: outside of it, not too near its particles."""
+    pose = earlier.motion.pose(0.0)
+    keep = ~inside(earlier.shape, pose, positions, placed.scene.ignored_axis)
+    gap = VOLUME_GAP * (placed.source.spacing + earlier.source.spacing) / 2
+    first, _ = _close_pairs(positions, others["position"], gap)
+    keep[first] = False
+    return keep
+
+
+# --- emitters -------------------------------------------------------------------------------------
+
+
+class Emitter:
+    """A stream of particles. `state` and `restore` carry it over a pause of the simulation."""
+
+    def __init__(self, scene: Scene, index: int) -> None:
+        self._placed = _Placed(scene, index)
+        source = self._placed.source
+        self._start, self._end = active_times(source.frames, scene)
+        self._direction = _direction(self._placed)
+        pose = self._placed.motion.pose(self._start)
+        with _blaming(self._placed.key):
+            self._layer = cross_section(
+                self._placed.shape, self._direction, source.spacing, pose, scene.ignored_axis
+            )
+        if not len(self._layer):
+            raise SceneError(
+                "no particle fits across the middle of the emitter; use a smaller spacing or "
+                "another shape",
+                key=f"{self._placed.key}.spacing",
+                value=source.spacing,
+            )
+        self.area = len(self._layer) * source.spacing ** (scene.dimensions - 1)  # [m^2], 2D [m]
+        self.speed = _speed(source, self._direction, self.area)  # [m/s]
+        self._period = source.spacing / self.speed if self.speed > 0 else math.inf
+        self._next = 0  # layer
+
+    @property
+    def name(self) -> str:
+        return self._placed.source.name
+
+    @property
+    def spacing(self) -> float:
+        """[m]"""
+        return self._placed.source.spacing
+
+    @property
+    def rate(self) -> float:
+        """Volume emitted [m^3/s], in 2D area [m^2/s]."""
+        return self.area * self.speed
+
+    def emit(self, t0: float, t1: float) -> Births:
+        """Particles born from t0 to t1 [s], where they are at t1. Intervals follow each other."""
+        first = max(
+            self._next, math.ceil((max(t0, self._start) - self._start) / self._period - 1e-6)
+        )
+        last = math.ceil((min(t1, self._end) - self._start) / self._period - 1e-6)
+        self._next = max(first, last)
+        layers = [self._born(layer, t1) for layer in range(first, last)]
+        placed, times = self._placed, [self._time(layer) for layer in range(first, last)]
+        none = [np.zeros((0, 3))]
+        return placed.births(
+            np.concatenate(none + [positions for positions, _ in layers]),
+            np.concatenate(none + [velocities for _, velocities in layers]),
+            np.repeat(np.array(times, np.float64), len(self._layer)),
+        )
+
+    def _time(self, layer: int) -> float:
+        return self._start + layer * self._period
+
+    def _born(self, layer: int, now: float) -> tuple[Floats, Floats]:
+        """Positions at `now` and velocities of a layer."""
+        placed, time = self._placed, self._time(layer)
+        pose = placed.motion.pose(time)
+        positions = pose.to_world(self._layer)
+        velocities = pose.turn(self._direction) * self.speed + placed.own_velocity(positions, time)
+        age = max(now - time, 0.0)
+        return positions + age * velocities + placed.jitter(len(positions), layer), velocities
+
+    def state(self) -> dict[str, int]:
+        return {"next_layer": self._next}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        self._next = int(state["next_layer"])
+
+
+def emitters(scene: Scene) -> list[Emitter]:
+    """All emitters of a scene."""
+    return [Emitter(scene, i) for i, source in enumerate(scene.sources) if source.kind == "emitter"]
+
+
+def _direction(placed: _Placed) -> Floats:
+    """Unit vector of the stream in the emitter's own frame."""
+    source = placed.source
+    direction = np.array(source.velocity, np.float64)
+    if isinstance(source.shape, Cylinder) and not direction.any():
+        direction = np.array(source.shape.end, np.float64) - np.array(source.shape.start)
+    if placed.scene.ignored_axis >= 0:
+        direction[placed.scene.ignored_axis] = 0.0
+    length = float(np.linalg.norm(direction))
+    if not length:
+        raise SceneError(
+            "an emitter needs a direction in the plane of the scene",
+            key=f"{placed.key}.velocity",
+            value=source.velocity,
+        )
+    unit: Floats = direction / length
+    return unit
+
+
+def _speed(source: Source, direction: Floats, area: float) -> float:
+    if source.rate is not None:
+        return source.rate / area
+    if source.speed is not None:
+        return source.speed
+    return float(np.array(source.velocity) @ direction)
+
+
+# --- overlaps -------------------------------------------------------------------------------------
+
+
+def without_overlap(
+    new: ArrayLike, spacing: float, existing: ArrayLike, gap: float = EMITTER_GAP
+) -> Mask:
+    """Which new particles (n, 3) to keep: none within gap spacings of another.
+
+    Existing ones go before new ones, and earlier new ones before later. Cost goes with the new ones
+    and the existing ones near them.
+    """
+    born = np.asarray(new, np.float64).reshape(-1, 3)
+    keep = np.ones(len(born), np.bool_)
+    keep[_close_pairs(born, np.asarray(existing).reshape(-1, 3), gap * spacing)[0]] = False
+    first, second = _close_pairs(born, born, gap * spacing)
+    order = np.lexsort((first, second))
+    for a, b in zip(first[order].tolist(), second[order].tolist(), strict=True):
+        if a < b and keep[a]:
+            keep[b] = False
+    return keep
+
+
+def _close_pairs(
+    a: NDArray[Any], b: NDArray[Any], reach: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs (i of a, j of b) closer than reach."""
+    none = np.zeros(0, np.int64)
+    if not len(a) or not len(b):
+        return none, none
+    near_a, near_b = _within(a, b, reach), _within(b, a, reach)
+    a, b = a[near_a].astype(np.float64), b[near_b].astype(np.float64)
+    if not len(a) or not len(b):
+        return none, none
+    corner = a.min(axis=0)
+    keys = _hash(np.floor((b - corner) / reach).astype(np.int64))
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    cells = np.floor((a - corner) / reach).astype(np.int64)
+    first, second = [none], [none]
+    for offset in np.ndindex(3, 3, 3):
+        wanted = _hash(cells + (np.array(offset) - 1))
+        start = np.searchsorted(keys, wanted, side="left")
+        runs = np.searchsorted(keys, wanted, side="right") - start
+        i = np.repeat(np.arange(len(a)), runs)
+        j = order[np.repeat(start - (np.cumsum(runs) - runs), runs) + np.arange(len(i))]
+        apart = a[i] - b[j]
+        close = np.einsum("ij,ij->i", apart, apart) < reach * reach
+        first.append(near_a[i[close]])
+        second.append(near_b[j[close]])
+    return np.concatenate(first), np.concatenate(second)
+
+
+def _within(a: NDArray[Any], b: NDArray[Any], reach: float) -> NDArray[np.int64]:
+    """Numbers of those in a that lie in the box around b, widened by reach."""
+    low, high = b.min(axis=0) - reach, b.max(axis=0) + reach
+    return np.flatnonzero(((a >= low) & (a <= high)).all(axis=1))
+
+
+def _hash(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number per cell. Two cells may share one: that costs a distance, never a pair."""
+    x, y, z = cells.T
+    mixed: NDArray[np.int64] = x * 73856093 ^ y * 19349663 ^ z * 83492791
+    return mixed
+
+
+# --- sinks ----------------------------------------------------------------------------------------
+
+
+class MeshSinks:
+    """The sinks of a scene that are meshes: looked at on the host."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._sinks: list[tuple[Sink, Shape, Motion]] = [
+            (sink, shape_of(sink.shape, scene.directory), motion_of(sink, scene))
+            for sink in scene.sinks
+            if isinstance(sink.shape, MeshFile)
+        ]
+
+    def __len__(self) -> int:
+        return len(self._sinks)
+
+    def inside(self, positions: ArrayLike, time: float) -> Mask:
+        """Which positions (n, 3) lie in a sink that is open at a time [s]."""
+        points = np.asarray(positions, np.float64).reshape(-1, 3)
+        result = np.zeros(len(points), np.bool_)
+        for sink, shape, motion in self._sinks:
+            start, end = active_times(sink.frames, self._scene)
+            if start <= time < end:
+                result |= inside(shape, motion.pose(time), points, self._scene.ignored_axis)
+        return result
+
+
+# --- books ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Account:
+    """Particles and their mass [kg], in 2D [kg/m]."""
+
+    count: int = 0
+    mass: float = 0.0
+
+    def book(self, count: int, mass: float) -> None:
+        self.count += count
+        self.mass += mass
+
+
+@dataclass
+class MassLedger:
+    """What came from each source and what was removed. Counts are exact."""
+
+    densities: tuple[float, ...]  # rest density of each fluid [kg/m^3]
+    emitted: dict[str, Account] = field(default_factory=dict)
+    removed: Account = field(default_factory=Account)
+
+    @classmethod
+    def of(cls, scene: Scene) -> MassLedger:
+        sources = {source.name: Account() for source in scene.sources}
+        return cls(tuple(fluid.density for fluid in scene.fluids), sources)
+
+    @property
+    def count(self) -> int:
+        """Particles there should be."""
+        return sum(account.count for account in self.emitted.values()) - self.removed.count
+
+    @property
+    def mass(self) -> float:
+        """Mass there should be [kg], in 2D [kg/m]."""
+        return sum(account.mass for account in self.emitted.values()) - self.removed.mass
+
+    def add(self, source: str, births: Mapping[str, NDArray[Any]]) -> None:
+        """Book particles that entered the simulation."""
+        mass = self.mass_of(births["phase"], births["volume"])
+        self.emitted.setdefault(source, Account()).book(len(births["phase"]), mass)
+
+    def remove(self, phase: NDArray[Any], volume: NDArray[Any]) -> None:
+        """Book particles that left."""
+        self.removed.book(len(phase), self.mass_of(phase, volume))
+
+    def mass_of(self, phase: NDArray[Any], volume: NDArray[Any]) -> float:
+        """Mass of particles [kg]."""
+        density = np.array(self.densities, np.float64)[phase]
+        return float(density @ np.asarray(volume, np.float64))
+
+    def state(self) -> dict[str, Any]:
+        """Plain numbers to store."""
+        emitted = {name: [a.count, a.mass] for name, a in self.emitted.items()}
+        return {"emitted": emitted, "removed": [self.removed.count, self.removed.mass]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.emitted = {
+            name: Account(int(n), float(m)) for name, (n, m) in state["emitted"].items()
+        }
+        self.removed = Account(int(state["removed"][0]), float(state["removed"][1]))
