@@ -138,9 +138,10 @@ def box_axis(
         a, da = half_space(table, x + half, h)
         b, db = half_space(table, half - x, h)
         return (1.0 - a) * (1.0 - b), db * (1.0 - a) - da * (1.0 - b)
-    a, da = half_space(table, -half - x, h)
-    b, db = half_space(table, half - x, h)
-    return a - b, db - da
+    # Seen from the nearer face: share(phi) + share(-phi) is not exactly 1.
+    a, da = half_space(table, abs(x) - half, h)
+    b, db = half_space(table, abs(x) + half, h)
+    return a - b, side(x) * (da - db)
 
 
 @inline
