@@ -1,0 +1,178 @@
+"""Colliders of a scene as things to look at: solids to trace, and edges to draw as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..motion import Motion, Pose
+from ..params import Keyframe, Vec3
+
+Array = NDArray[np.float64]
+
+_ORIGIN = (0.0, 0.0, 0.0)
+
+SOLID_COLUMNS = 16  # kind; sizes 1:4; rotation world -> local 4:13; origin 13:16
+_KINDS = {"sphere": 0, "box": 1, "cylinder": 2}
+_CIRCLE = 48  # segments
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """As motion.Placed wants it."""
+
+    position: Vec3
+    rotation: Vec3
+    scale: float
+    motion: tuple[Keyframe, ...]
+
+
+@dataclass
+class Props:
+    """What stands beside the fluid at one frame."""
+
+    solids: list[Array] = field(default_factory=list)
+    lines: list[Array] = field(default_factory=list)  # (k, 2, 3) ends of segments [m]
+    floor: float | None = None  # height of a horizontal plane or of a container's bottom [m]
+    low: list[Array] = field(default_factory=list)  # corners of everything with an end
+    high: list[Array] = field(default_factory=list)
+
+
+def gather(scene: Mapping[str, Any], frame: float, bounds: tuple[Array, Array]) -> Props:
+    """Props of a scene given as plain dicts; `bounds` limit what has no end."""
+    props, up = Props(), 1 if scene.get("up") == "y" else 2
+    floors = []
+    for collider in scene.get("collider", ()):
+        pose = _pose(collider, frame)
+        for kind, shape in collider.get("shape", {}).items():
+            if kind == "plane":
+                floors += _plane(props, shape, pose, up, bounds)
+            elif kind in _KINDS:
+                solid = _solid(kind, shape, pose)
+                low, high = _extent(solid)
+                props.low.append(low)
+                props.high.append(high)
+                if collider.get("mode", "outside") == "outside":
+                    props.solids.append(solid)
+                else:
+                    props.lines.append(_outline(solid))
+                    floors.append(float(low[up]))
+    domain = scene.get("domain") or {}
+    if domain.get("mode") == "close" and domain.get("min") and domain.get("max"):
+        props.lines.append(_outline(_solid("box", domain, Pose())))
+        floors.append(float(domain["min"][up]))
+    props.floor = max(floors) if floors else None
+    return props
+
+
+def _pose(collider: Mapping[str, Any], frame: float) -> Pose:
+    """Where a collider is at a frame, keyframes included."""
+    keys = [
+        Keyframe(
+            frame=float(key["frame"]),
+            position=key.get("position", _ORIGIN),
+            rotation=key.get("rotation", _ORIGIN),
+        )
+        for key in collider.get("motion") or ()
+    ]
+    placed = _Placed(
+        collider.get("position", _ORIGIN),
+        collider.get("rotation", _ORIGIN),
+        float(collider.get("scale", 1.0)),
+        tuple(sorted(keys, key=lambda key: key.frame)),
+    )
+    return Motion(placed, fps=1.0, first_frame=0.0).pose(frame)  # one second a frame
+
+
+def _solid(kind: str, shape: Mapping[str, Any], pose: Pose) -> Array:
+    """One packed row."""
+    local, size = np.eye(3), np.zeros(3)
+    if kind == "sphere":
+        center, size[0] = np.asarray(shape["center"], float), float(shape["radius"])
+    elif kind == "box":
+        low, high = np.asarray(shape["min"], float), np.asarray(shape["max"], float)
+        center, size = (low + high) / 2, (high - low) / 2
+    else:
+        start, end = np.asarray(shape["start"], float), np.asarray(shape["end"], float)
+        center, length = (start + end) / 2, float(np.linalg.norm(end - start))
+        size[:2] = float(shape["radius"]), length / 2
+        local = _axes_along((end - start) / max(length, 1e-12))
+    turn = pose.rotation @ local  # columns: local axes in the world
+    row = np.empty(SOLID_COLUMNS)
+    row[0], row[1:4] = _KINDS[kind], np.maximum(size * pose.scale, 1e-9)
+    row[4:13], row[13:16] = turn.T.ravel(), pose.to_world(center)
+    return row
+
+
+def _axes_along(axis: Array) -> Array:
+    """Matrix whose third column is a unit vector."""
+    helper = np.eye(3)[int(np.argmin(np.abs(axis)))]
+    x = np.cross(helper, axis)
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(axis, x), axis], axis=1)
+
+
+def _half_box(solid: Array) -> Array:
+    kind, size = int(solid[0]), solid[1:4]
+    if kind == _KINDS["sphere"]:
+        return np.repeat(size[0], 3)
+    return size if kind == _KINDS["box"] else size[[0, 0, 1]]
+
+
+def corners(solid: Array) -> Array:
+    """Eight corners (8, 3) of the oriented box around a solid."""
+    signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
+    return np.asarray(signs * _half_box(solid) @ solid[4:13].reshape(3, 3) + solid[13:16])
+
+
+def _extent(solid: Array) -> tuple[Array, Array]:
+    points = corners(solid)
+    return points.min(axis=0), points.max(axis=0)
+
+
+def _outline(solid: Array) -> Array:
+    """Edges of a container as segments (k, 2, 3)."""
+    kind, size = int(solid[0]), solid[1:4]
+    if kind == _KINDS["box"]:
+        points = corners(solid)
+        pairs = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]
+        return points[np.array(pairs)]
+    angle = np.linspace(0.0, 2 * np.pi, _CIRCLE + 1)
+    ring = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1) * size[0]
+    up = np.array([0.0, 0.0, size[1]])
+    if kind == _KINDS["sphere"]:
+        rings = [ring, ring[:, [0, 2, 1]], ring[:, [2, 0, 1]]]
+    else:
+        rings = [ring - up, ring + up]
+    local = np.concatenate([np.stack([r[:-1], r[1:]], axis=1) for r in rings])
+    if kind == _KINDS["cylinder"]:
+        struts = [[p - up, p + up] for p in ring[: -1 : _CIRCLE // 4]]
+        local = np.concatenate([local, np.array(struts)])
+    return np.asarray(local @ solid[4:13].reshape(3, 3) + solid[13:16])
+
+
+def _plane(
+    props: Props, shape: Mapping[str, Any], pose: Pose, up: int, bounds: tuple[Array, Array]
+) -> list[float]:
+    """A level plane becomes the floor (its height is returned), any other a grid of lines."""
+    point = pose.to_world(shape.get("point", _ORIGIN))
+    normal = pose.turn(shape["normal"])
+    normal = normal / max(float(np.linalg.norm(normal)), 1e-12)
+    if normal[up] > 0.999:
+        return [float(point[up])]
+    if abs(normal[up]) > 0.999:
+        return []  # a ceiling would only hide things
+    middle = (bounds[0] + bounds[1]) / 2
+    middle = middle - normal * float(normal @ (middle - point))
+    axes = _axes_along(normal)
+    reach = float(np.linalg.norm(bounds[1] - bounds[0])) / 2
+    at = np.linspace(-reach, reach, 9)
+    a, b = axes[:, 0], axes[:, 1]
+    rows = [[middle + a * t - b * reach, middle + a * t + b * reach] for t in at]
+    rows += [[middle + b * t - a * reach, middle + b * t + a * reach] for t in at]
+    props.lines.append(np.array(rows))
+    return []
