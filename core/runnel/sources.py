@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import SceneError
 from .motion import Motion, active_times, motion_of
-from .params import Cylinder, MeshFile, Sink, Source
+from .params import MeshFile, Sink, Source
 from .scene import Scene
 from .shapes import Shape, cross_section, fill, inside, shape_of
 
@@ -230,21 +230,11 @@ def emitters(scene: Scene) -> list[Emitter]:
 
 
 def _direction(placed: _Placed) -> Floats:
-    """Unit vector of the stream in the emitter's own frame."""
-    source = placed.source
-    direction = np.array(source.velocity, np.float64)
-    if isinstance(source.shape, Cylinder) and not direction.any():
-        direction = np.array(source.shape.end, np.float64) - np.array(source.shape.start)
+    """Unit vector of the stream in the emitter's own frame; the scene made sure there is one."""
+    direction = np.array(placed.source.direction, np.float64)
     if placed.scene.ignored_axis >= 0:
         direction[placed.scene.ignored_axis] = 0.0
-    length = float(np.linalg.norm(direction))
-    if not length:
-        raise SceneError(
-            "an emitter needs a direction in the plane of the scene",
-            key=f"{placed.key}.velocity",
-            value=source.velocity,
-        )
-    unit: Floats = direction / length
+    unit: Floats = direction / np.linalg.norm(direction)
     return unit
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from runnel import meshes
 from runnel.errors import MeshError
 from runnel.meshes import Mesh, contains, lattice_inside, read_mesh, winding_number
 
@@ -46,11 +47,11 @@ def cube(low=0.0, size=1.0, inward=False) -> Mesh:
     return Mesh(CUBE * size + low, CUBE_TRIANGLES[:, ::-1] if inward else CUBE_TRIANGLES)
 
 
-def join(*meshes: Mesh) -> Mesh:
-    starts = np.cumsum([0] + [len(m.vertices) for m in meshes])
+def join(*parts: Mesh) -> Mesh:
+    starts = np.cumsum([0] + [len(m.vertices) for m in parts])
     return Mesh(
-        np.concatenate([m.vertices for m in meshes]),
-        np.concatenate([m.triangles + s for m, s in zip(meshes, starts, strict=False)]),
+        np.concatenate([m.vertices for m in parts]),
+        np.concatenate([m.triangles + s for m, s in zip(parts, starts, strict=False)]),
     )
 
 
@@ -471,16 +472,34 @@ def test_non_manifold_meshes_agree_with_solid_angles(name):
     assert (contains(mesh, points) == (np.abs(winding_number(mesh, points)) > 0.5)).all()
 
 
-def test_a_doubled_part_is_still_solid():
-    """All triangles twice: lines no longer balance where only some are doubled."""
+def test_lines_on_edges_never_slip_through():
+    """However a point on an edge is rounded, one of the two triangles has it, not both or none."""
+    tilt = np.linalg.qr(np.random.default_rng(7).normal(size=(3, 3)))[0]
+    mesh = Mesh(ball(16).vertices @ tilt.T, ball(16).triangles).welded
+    start, end = mesh.vertices[mesh.triangles[:, :2]].transpose(1, 0, 2)
+    rng = np.random.default_rng(8)
+    for _ in range(5):
+        lines = start + rng.uniform(0.05, 0.95, (len(start), 1)) * (end - start)
+        lines = lines[np.linalg.norm(lines[:, :2], axis=1) < 0.9]
+        lines[:, 2] = 0.0
+        winding, total = meshes._count_above(mesh, lines, None)
+        assert (np.abs(winding) == 1).all()
+        assert not total.any()
+
+
+def test_doubled_triangles_are_still_solid():
+    """All triangles twice wind twice. Where only some are doubled solid angles decide."""
     mesh = cube()
-    partly = Mesh(mesh.vertices, np.concatenate([mesh.triangles, mesh.triangles[:1]]))
     twice = Mesh(mesh.vertices, np.concatenate([mesh.triangles, mesh.triangles]))
+    lid = Mesh(mesh.vertices, np.concatenate([mesh.triangles, mesh.triangles[-1:]]))
     points = random_points(mesh, 3000)
     inside = ((points > 0) & (points < 1)).all(axis=1)
     assert (contains(twice, points) == inside).all()
-    # One doubled triangle adds a third of a turn at most to points not next to it.
-    assert (contains(partly, points) == inside)[np.abs(points[:, 0]) > 0.25].all()
+    assert (contains(lid, points) == inside)[np.abs(points[:, 2] - 1) > 0.01].all()
+    across = np.linspace(0.05, 0.95, 7)
+    below_and_within = lattice_inside(lid, across, across, np.array([-0.5, 0.5]))
+    assert not below_and_within[:, :, 0].any()
+    assert below_and_within[:, :, 1].all()
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,9 @@ def test_a_row_of_n_spacings_holds_n(n, spacing, start, scale):
     assert len(fill(shape, spacing, Pose(scale=scale))) == n
 
 
-@pytest.mark.parametrize(("length", "count"), [(1.4, 1), (1.5, 1), (1.6, 2), (0.6, 1), (0.4, 0)])
+@pytest.mark.parametrize(
+    ("length", "count"), [(1.4, 1), (1.5, 1), (1.5 + 1e-9, 1), (1.6, 2), (0.6, 1), (0.4, 0)]
+)
 def test_rows_are_rounded_to_the_nearest(length, count):
     """Centres inside the box count: the volume is kept as well as whole particles can."""
     assert len(fill(box((0, 0, 0), (length, 1, 1)), 1.0, STILL)) == count
@@ -233,10 +235,12 @@ def test_a_sphere_in_2d_is_cut_at_zero_or_through_its_centre(centre, radius):
     assert inside(shape, STILL, positions, 1).all()
 
 
-def test_a_moved_sphere_is_cut_where_it_is_then():
-    shape = shape_of(params.Sphere(center=(0, 0, 0), radius=1.0))
-    positions = fill(shape, 0.02, Pose(translation=np.array([0.0, -0.6, 0.0])), 1)
-    assert len(positions) * 0.02**2 == pytest.approx(np.pi * 0.64, rel=0.01)
+@pytest.mark.parametrize(("turn", "move"), [(0, -0.3), (180, 0.3)])
+def test_a_moved_sphere_is_cut_where_it_is_then(turn, move):
+    """Its centre ends up 0.2 from the plane, above or below."""
+    shape = shape_of(params.Sphere(center=(0, 0.5, 0), radius=1.0))
+    pose = Pose(euler_matrix((turn, 0, 0)), np.array([0.0, move, 0.0]))
+    assert len(fill(shape, 0.02, pose, 1)) * 0.02**2 == pytest.approx(np.pi * 0.96, rel=0.01)
 
 
 def test_a_cylinder_in_2d_is_a_disc_or_a_rectangle():
@@ -244,6 +248,14 @@ def test_a_cylinder_in_2d_is_a_disc_or_a_rectangle():
     assert len(fill(disc, 0.01, STILL, 1)) * 1e-4 == pytest.approx(np.pi / 4, rel=0.01)
     strip = shape_of(params.Cylinder(start=(0, 0, 0), end=(2, 0, 0), radius=0.5))
     assert len(fill(strip, 0.1, STILL, 1)) == 20 * 10
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_mesh_in_2d(octahedron, axis):
+    """Cut along its own edges: the square |a| + |b| <= 1."""
+    positions = fill(octahedron, 0.02, STILL, axis)
+    assert len(positions) * 0.02**2 == pytest.approx(2.0, rel=0.01)
+    assert (np.abs(positions).sum(axis=1) <= 1 + 1e-6).all()
 
 
 def test_turning_out_of_the_plane_is_refused():

@@ -264,6 +264,13 @@ def test_state_carries_on_where_it_stopped():
     assert after.state() == whole.state()
 
 
+def test_layers_have_their_own_jitter():
+    first, second = (Emitter(stream(jitter=j), 0).emit(0, 0.1)["position"] for j in (0.0, 0.5))
+    moved = (second - first).reshape(2, 16, 3)
+    assert np.abs(moved).max() <= 0.05 + 1e-6
+    assert np.abs(moved[0] - moved[1]).max() > 0.01
+
+
 def test_without_state_the_time_decides():
     births = Emitter(stream(), 0).emit(0.5, 1.0)
     assert births["birth"].min() == pytest.approx(0.5)
