@@ -301,11 +301,10 @@ def _fill_local(shape: Shape, axes: list[Floats]) -> Floats:
     found = [np.zeros((0, 3))]
     for start in range(0, len(x), step):
         part = x[start : start + step]
-        if isinstance(shape, BoxShape):  # rounding must not lose the last layer
-            i, j, k = (a.ravel() for a in np.indices((len(part), len(y), len(z))))
-        else:
-            i, j, k = np.nonzero(shape.lattice(part, y, z))
-        found.append(np.stack([part[i], y[j], z[k]], axis=1))
+        points = np.stack(np.meshgrid(part, y, z, indexing="ij"), axis=-1).reshape(-1, 3)
+        if not isinstance(shape, BoxShape):  # all of it by design, whatever the rounding
+            points = points[shape.lattice(part, y, z).ravel()]
+        found.append(points)
     return np.concatenate(found)
 
 
