@@ -1,0 +1,103 @@
+"""Time: frames, and how a frame is divided evenly into steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..colliders import Solids
+from ..errors import SimulationError
+from ..motion import active_times, frame_time
+from ..scene import Scene
+from ..sources import Emitter
+
+MOST_STEPS = 1000  # of a frame
+
+
+class Clock:
+    """Where a simulation stands: after `done` of `steps` steps since `frame`."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self.frame = scene.frames[0]
+        self.done = 0
+        self.steps = 0  # of the frame under way; 0: not chosen yet
+        self.last_dt = 0.0  # of the last step [s]
+
+    @property
+    def dt(self) -> float:
+        """Length of a step of the frame under way [s]."""
+        return 1.0 / (self._scene.fps * self.steps)
+
+    @property
+    def time(self) -> float:
+        """[s] since the first frame. From whole numbers: no rounding adds up."""
+        return self._at(self.done)
+
+    @property
+    def step_end(self) -> float:
+        """Time at the end of the coming step [s]."""
+        return self._at(self.done + 1)
+
+    def _at(self, done: int) -> float:
+        return frame_time(self.frame + (done / self.steps if self.steps else 0.0), self._scene)
+
+    def begin(self, steps: int) -> None:
+        """Divide the coming frame."""
+        self.done, self.steps = 0, steps
+
+    def tick(self) -> bool:
+        """A step is done; True if it completes a frame."""
+        self.last_dt = self.dt
+        self.done += 1
+        if self.done < self.steps:
+            return False
+        self.frame += 1
+        self.done = self.steps = 0
+        return True
+
+    def state(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("frame", "done", "steps", "last_dt")}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.frame, self.done = int(state["frame"]), int(state["done"])
+        self.steps, self.last_dt = int(state["steps"]), float(state["last_dt"])
+
+
+def steps_of_frame(
+    scene: Scene, frame: int, fastest: float, solids: Solids, emitters: list[Emitter]
+) -> int:
+    """Steps from a frame to the next; `fastest` [m/s] is the speed of the fastest particle now."""
+    length = 1.0 / scene.fps
+    solver = scene.solver
+    if solver.time_step != "auto":
+        return max(1, math.ceil(length / solver.time_step - 1e-9))
+    if not math.isfinite(fastest):
+        raise SimulationError("the speed of a particle is not finite", frame=frame)
+    start = frame_time(frame, scene)
+    speed = max(
+        fastest + _acceleration(scene, start) * length,
+        solids.speed(start, start + length),
+        *(emitter.speed for emitter in emitters),
+        0.0,
+    )
+    longest = solver.max_time_step
+    if speed > 0:
+        longest = min(longest, solver.cfl * scene.smallest_spacing / speed)
+    return int(min(max(1, math.ceil(length / longest - 1e-9)), MOST_STEPS))
+
+
+def _acceleration(scene: Scene, time: float) -> float:
+    """What gravity and fields add at most [m/s^2]."""
+    total = float(np.linalg.norm([scene.solver.gravity[axis] for axis in scene.axes]))
+    for force in scene.forces:
+        start, end = active_times(force.frames, scene)
+        if not start <= time < end:
+            continue
+        if force.kind in ("point", "vortex"):
+            total += abs(force.strength)
+        elif force.kind == "wind":
+            total += abs(force.strength) * float(np.linalg.norm(force.velocity))
+    return total

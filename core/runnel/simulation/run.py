@@ -1,0 +1,354 @@
+"""Simulation: drives the steps of a scene frame by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backends.base import FORCE_COLUMNS
+from ..backends.devices import DeviceInfo
+from ..colliders import Sinks, Solids, kill_bounds
+from ..errors import DeviceError, RunnelError, SimulationError
+from ..forces import pack_forces
+from ..particles import ParticleStore
+from ..scene import Scene
+from ..solver.step import Fields, Iterations, StepReport
+from ..solver.step import step as solver_step
+from ..sources import MassLedger, emitters, fill_volumes, select, without_overlap
+from .clock import Clock, steps_of_frame
+from .particles import Particles
+from .report import Report
+from .setup import make_model, open_backend
+
+FORMAT = 1  # of the stored state
+
+
+class Simulation:
+    """A scene being simulated on a device; starts at the scene's first frame, time 0.
+
+    scene: what to simulate. device: a word of `runnel devices`. memory_limit [bytes]: of host and
+    device together. timed: measure each stage, which costs a wait for the device at its end.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        device: str | int | DeviceInfo = "auto",
+        *,
+        memory_limit: int | None = None,
+        timed: bool = True,
+    ) -> None:
+        self.scene = scene
+        self.ledger = MassLedger.of(scene)
+        self._timed = timed
+        self._memory_limit = memory_limit
+        self._clock = Clock(scene)
+        self._solids, self._sinks = Solids(scene), Sinks(scene)
+        self._low, self._high = kill_bounds(scene)
+        self._emitters = emitters(scene)
+        self._emitted_to = 0.0  # time up to which emitters have given [s]
+        self._limits = Iterations(*scene.solver.iterations, scene.solver.tolerance)
+        self._model = make_model(scene)
+        volumes = fill_volumes(scene)
+        self._failed: RunnelError | None = None
+        self._closed = False
+        self._frame_start = (0, 0)  # particles emitted and removed ahead of the frame under way
+        self._kept = self._clock.state(), 0  # state to fall back to: clock, next id
+        self._under_way = self._report = Report()
+        self._backend, self.device, allocator = open_backend(scene, self._model, device)
+        store = ParticleStore(limit_bytes=memory_limit)
+        self.particles = Particles(store, self._backend, self._model, self._clock, self.ledger)
+        try:
+            with self._guarded():
+                for index, births in volumes:
+                    self.particles.born(scene.sources[index].name, births)
+                store.move_to(allocator)
+                self._look_at_start()
+                self._report = self._measure(Report(), (0, 0))
+        except BaseException:
+            self.close()
+            raise
+
+    # --- for users -----------------------------------------------------------------------------
+
+    @property
+    def frame(self) -> int:
+        """The last frame that is complete."""
+        return self._clock.frame
+
+    @property
+    def time(self) -> float:
+        """[s] since the first frame."""
+        return self._clock.time
+
+    @property
+    def report(self) -> Report:
+        """Of the last complete frame."""
+        return self._report
+
+    @property
+    def device_name(self) -> str:
+        return self._backend.name
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """Memory in use."""
+        return {
+            "device": int(getattr(self._backend, "bytes", 0)),
+            "host": self.particles.store.bytes,
+        }
+
+    def advance(
+        self, frame: int, *, on_step: Callable[[StepReport], None] | None = None
+    ) -> Report:
+        """Simulate up to and including a frame; the report is that of this frame.
+
+        `on_step` is called after each step; what it raises ends the call between two steps, and
+        the simulation can go on from there.
+        """
+        if frame < self.frame or (frame == self.frame and self._clock.done):
+            raise SimulationError(
+                f"frame {frame} lies in the past, the simulation is at frame {self.frame}. "
+                "Start a new one, or read the frame from the cache."
+            )
+        while self.frame < frame:
+            step = self._guarded_step()
+            if on_step is not None:
+                on_step(step)
+        return self._report
+
+    def step(self) -> Report:
+        """One time step; a frame has as many as `time_step` or "auto" asks for."""
+        before = self._booked()
+        report = Report()
+        report.add(self._guarded_step())
+        return self._measure(report, before)
+
+    def close(self) -> None:
+        """Give the device back. What the store holds can still be read."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._failed is None:
+                self.particles.settle()
+                self.particles.keep()
+        finally:
+            self.particles.freeze(self.particles.store.next_id)
+            self.particles.store.move_to(None)
+            self._backend.close()
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- storing -------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Everything a run needs to go on as if it had not stopped: arrays and JSON values."""
+        with self._guarded():
+            self.particles.settle()
+            arrays = self.particles.device_rows()
+        store = self.particles.store
+        channels = {}
+        for name in self.particles.user_channels:
+            item = store.channel(name)
+            channels[name] = [item.dtype.name, item.width, item.default.tolist()]
+        meta = {
+            "format": FORMAT,
+            "clock": self._clock.state(),
+            "emitted_to": self._emitted_to,
+            "emitters": {emitter.name: emitter.state() for emitter in self._emitters},
+            "ledger": self.ledger.state(),
+            "next_id": store.next_id,
+            "channels": channels,
+            "report": self._report.to_dict(),
+            "under_way": self._under_way.to_dict(),
+            "booked": list(self._frame_start),
+        }
+        return arrays, meta
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Go back (or ahead) to what `state` gave, for a scene that is the same."""
+        if meta.get("format") != FORMAT:
+            raise RunnelError(
+                f"The stored state has format {meta.get('format')!r}, this Runnel reads {FORMAT}."
+            )
+        for name, (dtype, width, default) in meta["channels"].items():
+            if name not in self.particles.user_channels:
+                self.particles.add_channel(name, dtype, width, default)
+        with self._guarded():
+            self._clock.restore(meta["clock"])
+            self.particles.replace(arrays, int(meta["next_id"]))
+        for emitter in self._emitters:
+            emitter.restore(meta["emitters"][emitter.name])
+        self._emitted_to = float(meta["emitted_to"])
+        self.ledger.restore(meta["ledger"])
+        self._report = Report.from_dict(meta["report"])
+        self._under_way = Report.from_dict(meta["under_way"])
+        emitted, removed = meta["booked"]
+        self._frame_start = int(emitted), int(removed)
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def substep(self, *, timed: bool) -> StepReport:
+        """One time step without the books of a frame; for `step`, `advance` and benchmarks."""
+        clock = self._clock
+        if not clock.steps:
+            clock.begin(
+                steps_of_frame(
+                    self.scene,
+                    clock.frame,
+                    self._backend.survey().max_speed,
+                    self._solids,
+                    self._emitters,
+                )
+            )
+        self._emit(clock.time)
+        dt, end = clock.dt, clock.step_end
+        fields = self._fields(clock.time, end, dt)
+        report = solver_step(self._backend, self._model, fields, dt, self._limits, timed)
+        self.particles.changed()
+        return report
+
+    def _guarded_step(self) -> StepReport:
+        """One step, and what belongs to the end of a frame."""
+        with self._guarded():
+            if self._clock.done == 0:
+                self._frame_start = self._booked()
+            step = self.substep(timed=self._timed)
+            self._check_finite()
+            self._under_way.add(step)
+            if self._clock.tick():
+                self._report = self._measure(self._under_way, self._frame_start)
+                self._under_way = Report()
+                self._check_memory()
+        return step
+
+    def _fields(self, start: float, end: float, dt: float) -> Fields:
+        gravity = np.array(self.scene.solver.gravity, np.float32)
+        if self.scene.ignored_axis >= 0:
+            gravity[self.scene.ignored_axis] = 0.0
+        return Fields(
+            gravity=gravity,
+            forces=pack_forces(self.scene, start),
+            solids=self._solids.rows(end, dt),
+            sinks=self._sinks.rows(end),
+            low=self._low,
+            high=self._high,
+            removes=self._removes(),
+            end=end,
+        )
+
+    def _removes(self) -> bool:
+        limited = bool(np.isfinite(self._low).any() or np.isfinite(self._high).any())
+        mortal = any(source.lifetime is not None for source in self.scene.sources)
+        return limited or mortal or len(self._sinks) > 0
+
+    def _emit(self, now: float) -> None:
+        """Add what emitters gave since the last step. Existing particles have precedence."""
+        fresh = [(emitter, emitter.emit(self._emitted_to, now)) for emitter in self._emitters]
+        self._emitted_to = now
+        fresh = [(emitter, births) for emitter, births in fresh if len(births["phase"])]
+        if not fresh:
+            return
+        existing = self._backend.read("position")  # the only cost that goes with all particles
+        for emitter, births in fresh:
+            keep = without_overlap(births["position"], emitter.spacing, existing)
+            births = select(births, keep)
+            self.particles.born(emitter.name, births)
+            existing = np.concatenate([existing, births["position"]])
+
+    def _look_at_start(self) -> None:
+        """Densities of the initial state. A step of no length: nothing moves."""
+        still = np.zeros(3, np.float32)
+        self._backend.set_solids(self._solids.rows(0.0, 0.0))
+        self._backend.predict(0.0, still, np.zeros((0, FORCE_COLUMNS), np.float32))
+        self._backend.find_neighbors()
+        self._backend.compute_pressure(True)
+        self.particles.changed()
+
+    def _booked(self) -> tuple[int, int]:
+        """Particles emitted and removed so far."""
+        emitted = sum(account.count for account in self.ledger.emitted.values())
+        return emitted, self.ledger.removed.count
+
+    def _measure(self, report: Report, before: tuple[int, int]) -> Report:
+        """Fill in what concerns the state, and keep it as the one to fall back to."""
+        particles = self.particles
+        particles.settle()
+        particles.keep()
+        self._kept = self._clock.state(), particles.store.next_id
+        mass = particles["mass"].astype(np.float64)
+        momentum = mass @ particles["velocity"].astype(np.float64)
+        emitted, removed = self._booked()
+        report.frame, report.time, report.particles = self.frame, self.time, particles.count
+        report.mass = float(mass.sum())
+        report.momentum = (float(momentum[0]), float(momentum[1]), float(momentum[2]))
+        report.max_speed = self._backend.survey().max_speed
+        report.emitted, report.removed = emitted - before[0], removed - before[1]
+        if not report.steps:
+            report.density_error_avg, report.density_error_max = self._backend.density_error()
+        return report
+
+    def _check_finite(self) -> None:
+        """Nothing that is not a number leaves a step."""
+        bad = self._backend.survey().bad_id
+        if bad is not None:
+            raise SimulationError(
+                "position or velocity is not a finite number any more. Likely cause: a velocity "
+                "or force far too large for the time step; use a shorter time_step.",
+                particle=bad,
+            )
+
+    def _check_memory(self) -> None:
+        used = sum(self.bytes.values())
+        if self._memory_limit is not None and used > self._memory_limit:
+            raise RunnelError(
+                f"frame {self.frame}: {self.particles.count} particles need {used / 2**30:.2f} GB, "
+                f"the limit is {self._memory_limit / 2**30:.2f} GB. Use a larger spacing, sinks or "
+                "lifetimes, or raise the limit."
+            )
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Errors name frame and time; after one, the last good frame is all there is."""
+        if self._closed:
+            raise RunnelError("The simulation is closed.")
+        if self._failed is not None:
+            raise self._failed
+        try:
+            yield
+        except SimulationError as error:
+            self._fail(self._placed(error))
+            raise self._failed from error
+        except RunnelError as error:
+            self._fail(error)
+            raise
+        except Exception as error:
+            if not type(error).__module__.startswith("pyopencl"):
+                raise
+            self._fail(DeviceError(f"{self._backend.name}: {error} (frame {self.frame + 1})."))
+            raise self._failed from error
+
+    def _fail(self, error: RunnelError) -> None:
+        self._failed = error
+        clock, next_id = self._kept
+        self._clock.restore(clock)
+        self.particles.freeze(next_id)
+
+    def _placed(self, error: SimulationError) -> SimulationError:
+        message = f"{error.message} (at {self.time:.4g} s)"
+        return SimulationError(message, frame=self.frame + 1, particle=error.particle)

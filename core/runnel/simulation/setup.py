@@ -1,0 +1,65 @@
+"""From a scene to the model of its fluids and a backend on a device."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backends import devices
+from ..backends.base import Backend
+from ..backends.devices import DeviceInfo
+from ..particles import Allocator
+from ..scene import Scene
+from ..solver.calibration import calibrate
+from ..solver.model import Model, attraction_limit, tensile_stiffness
+
+WARM_START = 0.0  # share of the last step's pressures that a step starts from
+
+
+def make_model(scene: Scene) -> Model:
+    """What the passes need to know of a scene's fluids."""
+    fluids, solver = scene.fluids, scene.solver
+    return Model(
+        calibration=calibrate(solver.kernel, scene.dimensions, solver.support),
+        ignored_axis=scene.ignored_axis,
+        exact=solver.multiplier == "exact",
+        rest_density=_column([f.density for f in fluids]),
+        viscosity=_column([f.viscosity for f in fluids]),
+        attraction=_column([attraction_limit(f.surface_tension) for f in fluids]),
+        tensile=_column([tensile_stiffness(f.surface_tension) for f in fluids]),
+        vorticity=_column([f.vorticity for f in fluids]),
+    )
+
+
+def _column(values: list[float]) -> NDArray[np.float32]:
+    return np.array(values, np.float32)
+
+
+def kernel_radii(scene: Scene) -> tuple[float, ...]:
+    """All there can be [m], rounded as particles hold them."""
+    radii = {float(np.float32(scene.solver.support / 2 * s.spacing)) for s in scene.sources}
+    return tuple(sorted(radii))
+
+
+def open_backend(
+    scene: Scene, model: Model, device: str | int | DeviceInfo
+) -> tuple[Backend, DeviceInfo, Allocator | None]:
+    """A backend on a device, and memory the device reaches directly (None: ordinary memory)."""
+    info = device if isinstance(device, DeviceInfo) else devices.choose(device)
+    if info.kind == "reference":
+        devices.prepare_environment()
+        from ..backends.reference import ReferenceBackend
+
+        return ReferenceBackend(model), info, None
+    from ..backends.opencl import OpenCLBackend
+    from .pinned import PinnedAllocator
+
+    _, queue = devices.open_context(info)
+    backend = OpenCLBackend(
+        model,
+        queue,
+        kernel_radii=kernel_radii(scene),
+        reorder_interval=scene.solver.reorder_interval,
+        warm_start=WARM_START if scene.solver.warm_start else 0.0,
+    )
+    return backend, info, PinnedAllocator(queue)

@@ -1,0 +1,127 @@
+"""One time step: position-based fluids, algorithm 1 of P001, multiphase (P004)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..backends.base import Array, Backend
+from .model import Model
+
+STAGES = (
+    "predict",
+    "neighbors",
+    "pressure",
+    "correction",
+    "velocities",
+    "viscosity",
+    "vorticity",
+    "remove",
+)
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What acts on the fluid during a step; tables as in backends/base.py."""
+
+    gravity: Array  # [m/s^2]
+    forces: Array
+    solids: Array  # at the end of the step
+    sinks: Array  # at the end of the step
+    low: Array  # [m] particles below, or above high, are removed
+    high: Array
+    removes: bool  # whether anything ever is
+    end: float  # time at the end of the step [s]
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """When to stop iterating: at `tolerance` after `least`, in any case after `most`."""
+
+    least: int
+    most: int
+    tolerance: float  # mean of max(rho/rho0 - 1, 0)
+
+    @property
+    def fixed(self) -> bool:
+        return self.least >= self.most
+
+
+@dataclass
+class StepReport:
+    """What one step did."""
+
+    iterations: int = 0
+    density_error_avg: float = 0.0  # mean of max(rho/rho0 - 1, 0), at the last look
+    density_error_max: float = 0.0
+    milliseconds: dict[str, float] = field(default_factory=dict)  # per stage
+
+
+class Stopwatch:
+    """Time per stage. Waiting for the device at each end costs a little; `off` does not."""
+
+    def __init__(self, backend: Backend, on: bool = True) -> None:
+        self._backend = backend
+        self._on = on
+        self.milliseconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        if not self._on:
+            yield
+            return
+        start = time.perf_counter()
+        yield
+        self._backend.synchronize()
+        spent = 1e3 * (time.perf_counter() - start)
+        self.milliseconds[name] = self.milliseconds.get(name, 0.0) + spent
+
+
+def step(
+    backend: Backend, model: Model, fields: Fields, dt: float, limits: Iterations, timed: bool = True
+) -> StepReport:
+    """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1."""
+    watch = Stopwatch(backend, timed)
+    report = StepReport(milliseconds=watch.milliseconds)
+    with watch.stage("predict"):  # 1-4
+        backend.set_solids(fields.solids)
+        backend.predict(dt, fields.gravity, fields.forces)
+    with watch.stage("neighbors"):  # 5-7
+        backend.find_neighbors()
+    _solve_density(backend, limits, watch, report)  # 8-19
+    with watch.stage("velocities"):  # 21
+        backend.update_velocities()
+    if model.viscosity_passes:
+        with watch.stage("viscosity"):  # 22
+            backend.apply_viscosity()
+    if np.any(model.vorticity > 0):
+        with watch.stage("vorticity"):  # 22
+            backend.compute_vorticity()
+            backend.apply_confinement()
+    if fields.removes:
+        with watch.stage("remove"):
+            backend.remove(fields.sinks, fields.low, fields.high, fields.end)
+    return report
+
+
+def _solve_density(
+    backend: Backend, limits: Iterations, watch: Stopwatch, report: StepReport
+) -> None:
+    """Iterate eq. 2 and 3. A look at the error waits for the device: only where it decides."""
+    while report.iterations < limits.most:
+        with watch.stage("pressure"):
+            backend.compute_pressure(report.iterations == 0)
+            if not limits.fixed and report.iterations >= limits.least:
+                report.density_error_avg, report.density_error_max = backend.density_error()
+                if report.density_error_avg <= limits.tolerance:
+                    return
+        with watch.stage("correction"):
+            backend.correct_positions()
+        report.iterations += 1
+    # compute_pressure has looked at the positions ahead of the last correction: a bound from above.
+    with watch.stage("pressure"):
+        report.density_error_avg, report.density_error_max = backend.density_error()
