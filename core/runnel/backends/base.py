@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -38,6 +39,13 @@ WIND, POINT, VORTEX = range(3)  # drag is wind of velocity 0
 Array = NDArray[np.float32]
 
 
+@dataclass(frozen=True)
+class Survey:
+    max_speed: float  # [m/s]
+    count: int  # living particles
+    bad_id: int | None  # id of a particle with NaN or infinity, if any
+
+
 class Backend(Protocol):
     name: str  # shown to people: device and runtime
 
@@ -60,22 +68,25 @@ class Backend(Protocol):
     def write(self, name: str, values: NDArray) -> None:
         """Replace a channel, values in the device's own order (as `read` returns)."""
 
+    def set_solids(self, solids: Array) -> None:
+        """Colliders at the end of the coming step."""
+
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         """v += dt a; x* = x + dt v."""
 
     def find_neighbors(self) -> None:
         """Pairs within max(h_i, h_j) at x*. Drops particles that died."""
 
-    def compute_pressure(self, solids: Array) -> None:
-        """fill and p at x*: eq. 1, 2."""
+    def compute_pressure(self, first: bool) -> None:
+        """fill and p at x*: eq. 1, 2; `first` of the step."""
 
     def density_error(self) -> tuple[float, float]:
         """Mean and largest max(fill - 1, 0) of the last compute_pressure."""
 
-    def correct_positions(self, solids: Array) -> None:
+    def correct_positions(self) -> None:
         """x* += dx of eq. 3, then contact."""
 
-    def update_velocities(self, solids: Array, dt: float) -> None:
+    def update_velocities(self) -> None:
         """v = (x* - x)/dt, wall response; x = x*."""
 
     def apply_viscosity(self) -> None:
@@ -84,7 +95,7 @@ class Backend(Protocol):
     def compute_vorticity(self) -> None:
         """omega of the current state, readable as "vorticity"."""
 
-    def apply_confinement(self, dt: float) -> None:
+    def apply_confinement(self) -> None:
         """Vorticity confinement; needs compute_vorticity before."""
 
     def remove(self, sinks: Array, low: Array, high: Array, time: float) -> None:
@@ -92,6 +103,12 @@ class Backend(Protocol):
 
         They leave at the next find_neighbors, and no longer count at once.
         """
+
+    def survey(self) -> Survey:
+        """Fastest particle, living particles, and a particle whose state is not finite."""
+
+    def synchronize(self) -> None:
+        """Wait until everything asked for is done: for timing."""
 
     def close(self) -> None:
         """Give memory back."""

@@ -41,6 +41,15 @@ def kernel(name: str, dimensions: int) -> tuple[Callable[[Array], Array], Callab
             lambda q: a * np.where(q <= 0.5, 6 * (q**3 - q**2) + 1, 2 * (1 - q) ** 3),
             lambda q: a * np.where(q <= 0.5, 18 * q * q - 12 * q, -6 * (1 - q) ** 2),
         )
+    if name == "wendland":
+        a = {2: 7 / math.pi, 3: 21 / (2 * math.pi)}[d]
+        return (
+            lambda q: a * (1 - q) ** 4 * (4 * q + 1),
+            lambda q: -20 * a * q * (1 - q) ** 3,
+        )
+    if name == "smooth6":
+        a = {2: 4 / math.pi, 3: 315 / (64 * math.pi)}[d]
+        return lambda q: a * (1 - q * q) ** 3, lambda q: -6 * a * q * (1 - q * q) ** 2
     if name == "gaussian":
         # Shifted to reach zero at the cut-off, then normalised by quadrature.
         s = 1 / GAUSSIAN_WIDTH**2

@@ -1,0 +1,228 @@
+// common.cl: types, lanes and smoothing kernels shared by all passes.
+//
+// Particles are sorted along a space-filling curve and taken eight at a time. A *cluster* of eight
+// shares one list of neighbours j; its eight particles i are the lanes of a vector.
+//   LANES_IN_VECTOR 1: a work-item is a cluster, `real` is float8 (CPUs: explicit SIMD)
+//   LANES_IN_VECTOR 0: a work-item is a particle, `real` is float (GPUs: eight items share a list)
+// The same pass source serves both.
+//
+// Defines: LANES_IN_VECTOR, DIMENSIONS, KERNEL_{POLY6,CUBIC,GAUSSIAN}, MIXED_SIZES, MIXED_FLUIDS,
+// and the constants of solver/calibration.py.
+
+#define CLUSTER 8
+#define EMPTY_KEY 0xffffffffffffffffUL
+
+// Written as comparisons: some CPU runtimes call max() and min() instead of inlining them.
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+
+#if LANES_IN_VECTOR
+typedef float8 real;
+typedef int8 lanes_mask;
+#define CLUSTER_INDEX ((uint)get_global_id(0))
+#define GATHER(a, m) (real)(a[0].m, a[1].m, a[2].m, a[3].m, a[4].m, a[5].m, a[6].m, a[7].m)
+#define LOAD(a, m) GATHER(((a) + CLUSTER * CLUSTER_INDEX), m)
+#define LOAD_FLOAT(a) vload8(CLUSTER_INDEX, a)
+#define STORE_FLOAT(value, a) vstore8(value, CLUSTER_INDEX, a)
+#define SCATTER(a, m, v) do { a[0].m = v.s0; a[1].m = v.s1; a[2].m = v.s2; a[3].m = v.s3; \
+                              a[4].m = v.s4; a[5].m = v.s5; a[6].m = v.s6; a[7].m = v.s7; } while (0)
+#define STORE(value, a, m) SCATTER(((a) + CLUSTER * CLUSTER_INDEX), m, value)
+#define FOR_LANES for (uint lane = 0; lane < CLUSTER; ++lane)
+#define LANE_PARTICLE (CLUSTER * CLUSTER_INDEX + lane)
+#define SUM_LANES(v) (((v.s0 + v.s1) + (v.s2 + v.s3)) + ((v.s4 + v.s5) + (v.s6 + v.s7)))
+#define LANE_OF(v) (((float *)&v)[lane])
+#else
+typedef float real;
+typedef int lanes_mask;
+#define CLUSTER_INDEX ((uint)get_global_id(0) / CLUSTER)
+#define LOAD(a, m) (a[get_global_id(0)].m)
+#define LOAD_FLOAT(a) (a[get_global_id(0)])
+#define STORE_FLOAT(value, a) (a[get_global_id(0)] = (value))
+#define STORE(value, a, m) (a[get_global_id(0)].m = (value))
+#define FOR_LANES for (uint lane = 0; lane < 1; ++lane)
+#define LANE_PARTICLE ((uint)get_global_id(0))
+#define LANE_OF(v) (v)
+#endif
+
+// Reciprocal square root of r^2 > 0. x86 runtimes built on clang give the hardware estimate (12 bits),
+// sharpened by one Newton step; elsewhere the runtime's own.
+#if LANES_IN_VECTOR && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_rsqrtps256)
+#define HAVE_AVX_RSQRT 1
+#endif
+#endif
+#ifdef HAVE_AVX_RSQRT
+typedef float avx_float8 __attribute__((vector_size(32)));
+inline real inverse_sqrt(real x)
+{
+    union { real lanes; avx_float8 avx; } u;
+    u.lanes = x;
+    u.avx = __builtin_ia32_rsqrtps256(u.avx);
+    return u.lanes * (1.5f - 0.5f * x * u.lanes * u.lanes);
+}
+#else
+inline real inverse_sqrt(real x) { return rsqrt(x); }
+#endif
+
+// ---- smoothing kernels, normalised to the lattice: W^ = W / S0 (docs/theory) ----
+// kernel_w(r2, inverse_h2) * W_SCALE / h^D   is W^
+// kernel_dw(r, inverse_h)  * DW_SCALE / h^(D+1) is dW^/dr, negative inside, 0 outside
+#if KERNEL_POLY6
+inline real kernel_w(real r2, real inverse_h2)
+{
+    const real t = MAX(1.0f - r2 * inverse_h2, (real)0.0f);
+    return t * t * t;
+}
+inline real kernel_dw(real r, real inverse_h)
+{
+    const real s = MAX(1.0f - r * inverse_h, (real)0.0f);  // spiky
+    return -s * s;
+}
+#elif KERNEL_CUBIC
+inline real kernel_w(real r2, real inverse_h2)
+{
+    const real q2 = r2 * inverse_h2;
+    const real q = q2 * inverse_sqrt(MAX(q2, (real)1e-12f));
+    const real outer = MAX(1.0f - q, (real)0.0f);
+    const real inner = MAX(0.5f - q, (real)0.0f);  // 2(1-q)^3 - 8(1/2-q)^3 is the inner branch
+    return 2.0f * outer * outer * outer - 8.0f * inner * inner * inner;
+}
+inline real kernel_dw(real r, real inverse_h)
+{
+    const real q = r * inverse_h;
+    const real outer = MAX(1.0f - q, (real)0.0f);
+    const real inner = MAX(0.5f - q, (real)0.0f);
+    return -6.0f * outer * outer + 24.0f * inner * inner;
+}
+#elif KERNEL_WENDLAND
+inline real kernel_w(real r2, real inverse_h2)
+{
+    const real q2 = r2 * inverse_h2;
+    const real q = q2 * inverse_sqrt(MAX(q2, (real)1e-12f));
+    const real s = MAX(1.0f - q, (real)0.0f), s2 = s * s;
+    return s2 * s2 * (4.0f * q + 1.0f);
+}
+inline real kernel_dw(real r, real inverse_h)
+{
+    const real q = r * inverse_h;
+    const real s = MAX(1.0f - q, (real)0.0f);
+    return -q * s * s * s;
+}
+#elif KERNEL_SMOOTH6
+inline real kernel_w(real r2, real inverse_h2)
+{
+    const real t = MAX(1.0f - r2 * inverse_h2, (real)0.0f);
+    return t * t * t;
+}
+inline real kernel_dw(real r, real inverse_h)
+{
+    const real q = r * inverse_h;
+    const real t = MAX(1.0f - q * q, (real)0.0f);
+    return -q * t * t;
+}
+#elif KERNEL_GAUSSIAN
+inline real kernel_w(real r2, real inverse_h2)
+{
+    const real q2 = MIN(r2 * inverse_h2, (real)1.0f);
+    return exp(-GAUSSIAN_SHARPNESS * q2) - GAUSSIAN_TAIL;
+}
+inline real kernel_dw(real r, real inverse_h)
+{
+    const real q = r * inverse_h;
+    const real inside = q < 1.0f ? q : (real)0.0f;
+    return -inside * exp(-GAUSSIAN_SHARPNESS * q * q);
+}
+#endif
+
+inline real power_of_dimension(real x) { return DIMENSIONS == 3 ? x * x * x : x * x; }
+
+// A well-mixed 32-bit hash: the source of every "random" direction, the same on all devices.
+inline uint hash_uint(uint x)
+{
+    x ^= x >> 16; x *= 0x7feb352dU;
+    x ^= x >> 15; x *= 0x846ca68bU;
+    return x ^ (x >> 16);
+}
+
+// Direction in the space of the scene, from a hash; not of unit length but never 0.
+inline float3 hash_direction(uint seed)
+{
+    const uint a = hash_uint(seed), b = hash_uint(a), c = hash_uint(b);
+    float3 u = (float3)((float)(a >> 8), (float)(b >> 8), (float)(c >> 8)) * (2.0f / 16777216.0f) - 1.0f;
+    u += (u.x * u.x + u.y * u.y + u.z * u.z < 1e-4f) ? (float3)(0.5f, 0.5f, 0.5f) : (float3)(0.0f);
+#if IGNORED_AXIS == 1
+    u.y = 0.0f; u.x += u.x < 0.0f ? -0.1f : 0.1f;
+#elif IGNORED_AXIS == 2
+    u.z = 0.0f; u.x += u.x < 0.0f ? -0.1f : 0.1f;
+#endif
+    return u;
+}
+
+// ---- particles and fluids ----
+// xp: predicted position, and the multiplier p that the next correction applies.
+// material: (h [m], V [m^D], phase, id). fluids: (rho0, c, f, g, vorticity, -, -, -) per phase.
+// Where all particles have one size (one fluid), the lanes and their neighbours take it from the
+// argument `same` = (h, V) (from fluid 0): compilers then hoist everything that depends on it.
+#if MIXED_SIZES
+#define KERNEL_RADIUS_I LOAD(material_in, x)
+#define VOLUME_I LOAD(material_in, y)
+#define KERNEL_RADIUS_J(j) material_in[j].x
+#define VOLUME_J(j) material_in[j].y
+#else
+#define KERNEL_RADIUS_I ((real)same.x)
+#define VOLUME_I ((real)same.y)
+#define KERNEL_RADIUS_J(j) same.x
+#define VOLUME_J(j) same.y
+#endif
+#define PHASE(i) as_uint(material_in[i].z)
+#define PARTICLE_ID(i) as_uint(material_in[i].w)
+#if MIXED_FLUIDS
+#define FLUID_J(j, m) fluids_in[PHASE(j)].m
+#if LANES_IN_VECTOR
+#define FLUID_OF(k, m) fluids_in[PHASE(CLUSTER * CLUSTER_INDEX + k)].m
+#define FLUID_I(m) (real)(FLUID_OF(0, m), FLUID_OF(1, m), FLUID_OF(2, m), FLUID_OF(3, m), \
+                          FLUID_OF(4, m), FLUID_OF(5, m), FLUID_OF(6, m), FLUID_OF(7, m))
+#else
+#define FLUID_I(m) fluids_in[PHASE(get_global_id(0))].m
+#endif
+#else
+#define FLUID_J(j, m) fluids_in[0].m
+#define FLUID_I(m) ((real)fluids_in[0].m)
+#endif
+#define RHO0 s0
+#define VISCOSITY s1
+#define ATTRACTION s2
+#define TENSILE s3
+#define VORTICITY s4
+
+// Kernel value and slope of a pair, averaged over both sizes (P004 eq. 3, 4), lattice-normalised.
+inline real pair_w(real r2, real h_i, float h_j)
+{
+#if MIXED_SIZES
+    return 0.5f * (kernel_w(r2, 1.0f / (h_i * h_i)) * (W_SCALE / power_of_dimension(h_i))
+                   + kernel_w(r2, (real)(1.0f / (h_j * h_j))) * (W_SCALE / power_of_dimension((real)h_j)));
+#else
+    return kernel_w(r2, 1.0f / (h_i * h_i));  // times W_SCALE / h^D, outside the loop
+#endif
+}
+
+inline real pair_dw(real r, real h_i, float h_j)
+{
+#if MIXED_SIZES
+    return 0.5f * (kernel_dw(r, 1.0f / h_i) * (DW_SCALE / (power_of_dimension(h_i) * h_i))
+                   + kernel_dw(r, (real)(1.0f / h_j)) * (DW_SCALE / (power_of_dimension((real)h_j) * h_j)));
+#else
+    return kernel_dw(r, 1.0f / h_i);  // times DW_SCALE / h^(D+1), outside the loop
+#endif
+}
+
+#if MIXED_SIZES
+#define PAIR_W_SCALE(h) ((real)1.0f)
+#define PAIR_DW_SCALE(h) ((real)1.0f)
+#else
+#define PAIR_W_SCALE(h) (W_SCALE / power_of_dimension(h))
+#define PAIR_DW_SCALE(h) (DW_SCALE / (power_of_dimension(h) * (h)))
+#endif
+
+// Bit tests: fast-math lets a compiler assume that isfinite() is always true.
+inline int is_bad(float x) { return (as_uint(x) & 0x7f800000U) == 0x7f800000U; }

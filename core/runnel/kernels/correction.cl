@@ -1,0 +1,115 @@
+// correction.cl: position corrections and contact. docs/theory/equations.md (3), (4), walls.
+// Twin: backends/reference.
+
+typedef struct { real x, y, z; } real3_t;
+
+inline void add_correction(
+    uint j, real x, real y, real z, real p, real h, real rho0, real sigma, float2 same,
+    __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
+{
+    const float4 q = xp_in[j];
+    const float h_j = KERNEL_RADIUS_J(j);
+    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
+    const real r2 = MAX(dx * dx + dy * dy + dz * dz, (real)1e-24f);
+    const real inverse_r = inverse_sqrt(r2);
+    // (4): pairs closer than the rest spacing repel
+#if MIXED_SIZES
+    const real w = pair_w(r2, h, h_j)
+        / (0.5f * TENSILE_REFERENCE * (1.0f / power_of_dimension(h) + 1.0f / power_of_dimension((real)h_j)));
+#else
+    const real w = pair_w(r2, h, h_j) * (W_SCALE / TENSILE_REFERENCE);
+#endif
+    const real w2 = w * w;
+    const real excess = MAX(w2 * w2 - TENSILE_OFFSET, (real)0.0f);
+#if MIXED_FLUIDS || MIXED_SIZES
+    const real sigma_j = (real)(RELAXATION * STIFFNESS * FLUID_J(j, TENSILE) * FLUID_J(j, RHO0) * h_j * h_j);
+    // Between densities the weaker of both, as for the stiffness.
+    const real differ = rho0 - FLUID_J(j, RHO0);
+    const real both = differ == 0.0f ? sigma + sigma_j : 2.0f * MIN(sigma, sigma_j);
+#else
+    const real both = 2.0f * sigma;
+#endif
+    const real factor = VOLUME_J(j) * (p + q.w - both * excess) * pair_dw(r2 * inverse_r, h, h_j) * inverse_r;
+    sum->x += factor * dx;
+    sum->y += factor * dy;
+    sum->z += factor * dz;
+}
+
+// Twins at one place have no direction to part in: they take one from their ids.
+inline float3 part_twins(
+    uint i, uint first, uint end, __global const uint *list_in, __global const float4 *xp_in, __global const float4 *material_in)
+{
+    const float4 at = xp_in[i];
+    const float h = material_in[i].x;
+    const uint id = PARTICLE_ID(i);
+    float3 sum = (float3)(0.0f);
+    for (uint k = first; k < end; ++k) {
+        const uint j = list_in[k];
+        const float3 apart = at.xyz - xp_in[j].xyz;
+        if (j == i || dot(apart, apart) >= 1e-10f * h * h) continue;
+        const uint other = PARTICLE_ID(j);
+        const float sign = id < other ? 1.0f : -1.0f;  // equal and opposite
+        sum += sign * 0.01f * h * hash_direction(MIN(id, other) * 0x9E3779B9U + MAX(id, other));
+    }
+    return sum;
+}
+
+// Share of r added to the contact distance: no two particles on one plane (row A17, P003 3.2.5).
+inline float contact_distance(float h, uint id)
+{
+    return (h / SUPPORT) * (1.0f + 0.01f * (float)(hash_uint(id) >> 8) * (1.0f / 16777216.0f));
+}
+
+__kernel void correct_positions(
+    // model
+    __global const float8 *fluids_in, __global const float2 *wall_in, const float2 same,
+    // state
+    __global const float4 *material_in, __global const float4 *xp_in, __global float4 *xp_out, __global float4 *push,
+    // neighbours
+    __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
+    // solids
+    __global const float *solids, const uint solid_count,
+    const uint count)
+{
+    if (CLUSTER_INDEX * CLUSTER >= count) return;
+    real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
+    const real p = LOAD(xp_in, w);
+    const real h = KERNEL_RADIUS_I;
+    const real rho0 = FLUID_I(RHO0);
+    const real sigma = RELAXATION * STIFFNESS * FLUID_I(TENSILE) * rho0 * h * h;
+    const uint2 range = list_range_in[CLUSTER_INDEX];
+    const uint end = range.x + range.y;
+    real3_t a = {(real)0.0f, (real)0.0f, (real)0.0f}, b = a;
+    for (uint k = range.x; k < end; k += 2) {
+        add_correction(list_in[k], x, y, z, p, h, rho0, sigma, same, xp_in, material_in, fluids_in, &a);
+        add_correction(list_in[k + 1], x, y, z, p, h, rho0, sigma, same, xp_in, material_in, fluids_in, &b);
+    }
+    const real scale = PAIR_DW_SCALE(h) / rho0;
+    x += (a.x + b.x) * scale;
+    y += (a.y + b.y) * scale;
+    z += (a.z + b.z) * scale;
+
+    const uint near = near_in[CLUSTER_INDEX];
+    if (near) {
+        FOR_LANES {
+            const uint i = LANE_PARTICLE;
+            if (i >= count) continue;
+            const float h_i = LANE_OF(h);
+            float3 moved = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
+            if (near & TWIN_BIT) moved += part_twins(i, range.x, end, list_in, xp_in, material_in);
+            if (near & ~TWIN_BIT) {
+                // The wall mirrors the particle's pressure; evaluated where the pressure was.
+                const float4 wall = wall_share(solids, solid_count, near, wall_in, xp_in[i].xyz, 1.0f / h_i);
+                const float3 before = moved;
+                moved += (2.0f * LANE_OF(p) / LANE_OF(rho0)) * wall.xyz;
+                moved = put_outside(solids, solid_count, near, moved, contact_distance(h_i, PARTICLE_ID(i)));
+                push[i].xyz += moved - before;
+            }
+            LANE_OF(x) = moved.x; LANE_OF(y) = moved.y; LANE_OF(z) = moved.z;
+        }
+    }
+    STORE(x, xp_out, x);
+    STORE(y, xp_out, y);
+    STORE(z, xp_out, z);
+    STORE(p, xp_out, w);  // the next iteration's momentum
+}

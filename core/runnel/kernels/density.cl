@@ -1,0 +1,121 @@
+// density.cl: the density constraint and its multipliers. docs/theory/equations.md (1), (2).
+// Twin: backends/reference.
+
+// V_j W^_ij of one neighbour, and the lowest rest density among them.
+inline void add_neighbor(
+    uint j, real x, real y, real z, real h, float2 same,
+    __global const float4 *xp, __global const float4 *material_in, __global const float8 *fluids_in,
+    real *fill, real *lowest)
+{
+    const float4 q = xp[j];
+    const float h_j = KERNEL_RADIUS_J(j);
+    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
+    const real r2 = dx * dx + dy * dy + dz * dz;
+    *fill += VOLUME_J(j) * pair_w(r2, h, h_j);
+#if MIXED_FLUIDS
+    const real reach = MAX(h, (real)h_j);
+    const real rho_j = (real)FLUID_J(j, RHO0);
+    *lowest = (r2 < reach * reach && rho_j < *lowest) ? rho_j : *lowest;
+#endif
+}
+
+#if EXACT
+// Terms of the exact denominator: sum V_j^2/m_j |grad W^|^2 and sum V_j grad W^ (P001 eq. 14).
+inline void add_gradient(
+    uint j, real x, real y, real z, real h, float2 same,
+    __global const float4 *xp, __global const float4 *material_in, __global const float8 *fluids_in,
+    real *gx, real *gy, real *gz, real *square)
+{
+    const float4 q = xp[j];
+    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
+    const real r2 = MAX(dx * dx + dy * dy + dz * dz, (real)1e-24f);
+    const real inverse_r = inverse_sqrt(r2);
+    const real slope = VOLUME_J(j) * pair_dw(r2 * inverse_r, h, KERNEL_RADIUS_J(j)) * PAIR_DW_SCALE(h);
+    const real other = r2 > 1e-20f ? slope : (real)0.0f;  // the particle itself has no gradient
+    *gx += slope * inverse_r * dx;
+    *gy += slope * inverse_r * dy;
+    *gz += slope * inverse_r * dz;
+    *square += other * other / (FLUID_J(j, RHO0) * VOLUME_J(j));
+}
+#endif
+
+// weights: of the last change and of the residual (Chebyshev iteration, solver/acceleration.py).
+__kernel void compute_pressure(
+    // model
+    __global const float8 *fluids_in, __global const float2 *wall_in, const float2 same,
+    // state
+    __global const float4 *material_in, __global float4 *xp, __global float *pressure, __global float2 *fill_out,
+    // neighbours
+    __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
+    // solids
+    __global const float *solids, const uint solid_count,
+    const uint count, const float2 weights, const uint first)
+{
+    if (CLUSTER_INDEX * CLUSTER >= count) return;
+    const real x = LOAD(xp, x), y = LOAD(xp, y), z = LOAD(xp, z);
+    const real h = KERNEL_RADIUS_I;
+    const real rho0 = FLUID_I(RHO0);
+    const uint2 range = list_range_in[CLUSTER_INDEX];
+    real fill_a = (real)0.0f, fill_b = (real)0.0f, lowest = rho0;
+#if EXACT
+    real gx = (real)0.0f, gy = (real)0.0f, gz = (real)0.0f, square = (real)0.0f;
+#endif
+    for (uint k = range.x; k < range.x + range.y; k += 2) {
+        add_neighbor(list_in[k], x, y, z, h, same, xp, material_in, fluids_in, &fill_a, &lowest);
+        add_neighbor(list_in[k + 1], x, y, z, h, same, xp, material_in, fluids_in, &fill_b, &lowest);
+#if EXACT
+        add_gradient(list_in[k], x, y, z, h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
+        add_gradient(list_in[k + 1], x, y, z, h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
+#endif
+    }
+    const real fluid = (fill_a + fill_b) * PAIR_W_SCALE(h);
+
+    real fill = fluid;
+    const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
+    if (near) {
+        FOR_LANES {
+            const float3 at = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
+            const float4 wall = wall_share(solids, solid_count, near, wall_in, at, 1.0f / LANE_OF(h));
+            LANE_OF(fill) += wall.w;
+#if EXACT
+            LANE_OF(gx) += wall.x; LANE_OF(gy) += wall.y; LANE_OF(gz) += wall.z;
+#endif
+        }
+    }
+
+    // (2): K rhomin, softer where compression brings more neighbours
+    const real stiffness = STIFFNESS * h * h;
+    const real c = fill - 1.0f;
+#if EXACT
+    const real volume = VOLUME_I;
+    const real denominator = volume * (square + (gx * gx + gy * gy + gz * gz) / (rho0 * volume)
+                                       + 0.01f / (rho0 * volume * stiffness));
+    const real per_compression = 1.0f / denominator;
+#else
+    const real crowd = MAX(fill, (real)1.0f);
+    const real per_compression = lowest * stiffness / (crowd * crowd * crowd);
+#endif
+    const real before = LOAD_FLOAT(pressure);
+    const real last = LOAD(xp, w);
+    real total = before + weights.x * last - weights.y * per_compression * c;
+    total = MIN(total, lowest * stiffness * FLUID_I(ATTRACTION));
+    const real change = first ? total : total - before;
+    STORE_FLOAT(total, pressure);
+    STORE(change, xp, w);
+    FOR_LANES fill_out[LANE_PARTICLE] = (float2)(LANE_OF(fluid), LANE_OF(fill));
+}
+
+// Mean and largest compression, per tile; summed by the host in a fixed order.
+__kernel void sum_compression(__global const float2 *fill_in, __global float2 *tile_out, const uint count, const uint tiles)
+{
+    const uint tile = get_global_id(0);
+    if (tile >= tiles) return;
+    const uint begin = (uint)((ulong)count * tile / tiles), end = (uint)((ulong)count * (tile + 1) / tiles);
+    float sum = 0.0f, largest = 0.0f;
+    for (uint i = begin; i < end; ++i) {
+        const float c = MAX(fill_in[i].y - 1.0f, 0.0f);
+        sum += c;
+        largest = MAX(largest, c);
+    }
+    tile_out[tile] = (float2)(sum, largest);
+}

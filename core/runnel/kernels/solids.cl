@@ -1,0 +1,183 @@
+// solids.cl: distance to packed solids, what they add to the density, contact.
+// Rows of SOLID_COLUMNS floats, columns as in backends/base.py. Twin: backends/reference.
+// A sampled sparse field will be one more kind: it only has to answer solid_distance().
+
+#define PLANE 0
+#define BOX 1
+#define SPHERE 2
+#define CYLINDER 3
+#define TWIN_BIT 0x80000000U
+
+inline float3 to_local(__global const float *s, float3 v)
+{
+    return (float3)(s[8] * v.x + s[9] * v.y + s[10] * v.z,
+                    s[11] * v.x + s[12] * v.y + s[13] * v.z,
+                    s[14] * v.x + s[15] * v.y + s[16] * v.z);
+}
+
+inline float3 to_world(__global const float *s, float3 v)
+{
+    return (float3)(s[8] * v.x + s[11] * v.y + s[14] * v.z,
+                    s[9] * v.x + s[12] * v.y + s[15] * v.z,
+                    s[10] * v.x + s[13] * v.y + s[16] * v.z);
+}
+
+inline float3 solid_origin(__global const float *s) { return (float3)(s[17], s[18], s[19]); }
+
+inline float3 solid_velocity(__global const float *s, float3 x)
+{
+    return (float3)(s[20], s[21], s[22]) + cross((float3)(s[23], s[24], s[25]), x - solid_origin(s));
+}
+
+inline float3 safe_normal(float3 v, float length_v)
+{
+    return length_v > 1e-12f ? v / length_v : (float3)(0.0f, 0.0f, 1.0f);
+}
+
+// Distance to the box's surface, negative inside it, and the direction away from the box.
+inline float box_distance(float3 x, float3 half_size, float3 *normal)
+{
+    const float3 side = (float3)(x.x < 0.0f ? -1.0f : 1.0f, x.y < 0.0f ? -1.0f : 1.0f, x.z < 0.0f ? -1.0f : 1.0f);
+    const float3 q = x * side - half_size;
+    if (q.x > 0.0f || q.y > 0.0f || q.z > 0.0f) {
+        const float3 out = (float3)(MAX(q.x, 0.0f), MAX(q.y, 0.0f), MAX(q.z, 0.0f));
+        const float d = sqrt(dot(out, out));
+        *normal = out / d * side;
+        return d;
+    }
+    if (q.x >= q.y && q.x >= q.z) { *normal = (float3)(side.x, 0.0f, 0.0f); return q.x; }
+    if (q.y >= q.z) { *normal = (float3)(0.0f, side.y, 0.0f); return q.y; }
+    *normal = (float3)(0.0f, 0.0f, side.z);
+    return q.z;
+}
+
+inline float cylinder_distance(float3 x, float radius, float half_length, float3 *normal)
+{
+    const float rho = sqrt(x.x * x.x + x.y * x.y);
+    const float3 radial = rho > 1e-12f ? (float3)(x.x / rho, x.y / rho, 0.0f) : (float3)(1.0f, 0.0f, 0.0f);
+    const float3 axial = (float3)(0.0f, 0.0f, x.z < 0.0f ? -1.0f : 1.0f);
+    const float a = rho - radius, b = fabs(x.z) - half_length;
+    if (a > 0.0f && b > 0.0f) {
+        const float d = sqrt(a * a + b * b);
+        *normal = (radial * a + axial * b) / d;
+        return d;
+    }
+    *normal = a > b ? radial : axial;
+    return MAX(a, b);
+}
+
+// Signed distance from the fluid's side (negative in the solid) and the world normal into the fluid.
+inline float solid_distance(__global const float *s, float3 x, float3 *normal)
+{
+    const float3 point = to_local(s, x - solid_origin(s));
+    const int kind = (int)s[0];
+    float3 n = (float3)(0.0f, 0.0f, 1.0f);
+    float phi = point.z;  // PLANE
+    if (kind == BOX) {
+        phi = box_distance(point, (float3)(s[5], s[6], s[7]), &n);
+    } else if (kind == SPHERE) {
+        const float d = sqrt(dot(point, point));
+        n = safe_normal(point, d);
+        phi = d - s[5];
+    } else if (kind == CYLINDER) {
+        phi = cylinder_distance(point, s[5], s[6], &n);
+    }
+    *normal = to_world(s, n) * s[1];
+    return phi * s[1];
+}
+
+// Bits of the solids (the last of them share bit 30) whose surface may come within `margin` of the box low..high.
+inline uint solids_near(__global const float *solids, uint solid_count, float3 low, float3 high, float margin)
+{
+    const float3 centre = 0.5f * (low + high), half_size = 0.5f * (high - low);
+    const float reach = sqrt(dot(half_size, half_size)) + margin;
+    uint near = 0;
+    for (uint s = 0; s < solid_count; ++s) {
+        float3 n;
+        if (solid_distance(solids + s * SOLID_COLUMNS, centre, &n) < reach) near |= 1U << MIN(s, 30U);
+    }
+    return near;
+}
+
+#define IS_NEAR(near, s) ((near) & (1U << MIN(s, 30U)))
+
+// ---- what the solid adds to the density (docs/theory: walls) ----
+// wall_in: (fill, slope) of a half space by distance/h in -1..1, WALL_SAMPLES + 1 rows.
+inline float2 half_space(__global const float2 *wall_in, float distance, float inverse_h)
+{
+    const float q = (distance * inverse_h + 1.0f) * (0.5f * WALL_SAMPLES);
+    if (q <= 0.0f) return (float2)(1.0f, 0.0f);
+    if (q >= (float)WALL_SAMPLES) return (float2)(0.0f, 0.0f);
+    const int k = (int)q;
+    const float2 a = wall_in[k], b = wall_in[k + 1];
+    const float2 v = a + (q - (float)k) * (b - a);
+    return (float2)(v.x, v.y * inverse_h);
+}
+
+// Share of a box along one axis and its slope: solid between -half and half, or all outside of that.
+inline float2 box_axis(__global const float2 *wall_in, float x, float half_size, float inverse_h, int inside)
+{
+    const float2 a = half_space(wall_in, inside ? x + half_size : -half_size - x, inverse_h);
+    const float2 b = half_space(wall_in, half_size - x, inverse_h);
+    if (inside) {  // room left between the two walls
+        return (float2)((1.0f - a.x) * (1.0f - b.x), -a.y * (1.0f - b.x) + b.y * (1.0f - a.x));
+    }
+    return (float2)(a.x - b.x, -a.y + b.y);
+}
+
+// (gradient, share) of one solid at x.
+inline float4 solid_share(__global const float *s, __global const float2 *wall_in, float3 x, float inverse_h)
+{
+    if ((int)s[0] != BOX) {
+        float3 n;
+        const float2 v = half_space(wall_in, solid_distance(s, x, &n), inverse_h);
+        return (float4)(v.y * n, v.x);
+    }
+    const int inside = s[1] < 0.0f;
+    const float3 point = to_local(s, x - solid_origin(s));
+    const float2 a = box_axis(wall_in, point.x, s[5], inverse_h, inside);
+    const float2 b = box_axis(wall_in, point.y, s[6], inverse_h, inside);
+    const float2 c = box_axis(wall_in, point.z, s[7], inverse_h, inside);
+    const float3 gradient = to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y));
+    const float product = a.x * b.x * c.x;
+    return inside ? (float4)(-gradient, 1.0f - product) : (float4)(gradient, product);
+}
+
+// (gradient, share) of all solids near a particle: 1 - product of the rooms they leave.
+inline float4 wall_share(
+    __global const float *solids, uint solid_count, uint near, __global const float2 *wall_in, float3 x, float inverse_h)
+{
+    float room = 1.0f;
+    float3 gradient = (float3)(0.0f);
+    for (uint s = 0; s < solid_count; ++s) {
+        if (!IS_NEAR(near, s)) continue;
+        const float4 one = solid_share(solids + s * SOLID_COLUMNS, wall_in, x, inverse_h);
+        gradient = gradient * (1.0f - one.w) + one.xyz * room;
+        room *= 1.0f - one.w;
+    }
+    return (float4)(gradient, 1.0f - room);
+}
+
+// ---- contact: where a particle at x has to go to be `distance` off every near solid ----
+inline float3 put_outside(__global const float *solids, uint solid_count, uint near, float3 x, float distance)
+{
+    for (uint s = 0; s < solid_count; ++s) {
+        if (!IS_NEAR(near, s)) continue;
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        if ((int)row[0] == BOX && row[1] < 0.0f) {  // a container acts on each axis by itself: corners
+            float3 point = to_local(row, x - solid_origin(row));
+            const float3 room = (float3)(row[5], row[6], row[7]) - distance;
+            point.x = MAX(-room.x, MIN(point.x, room.x));
+            point.y = MAX(-room.y, MIN(point.y, room.y));
+            point.z = MAX(-room.z, MIN(point.z, room.z));
+            const float3 moved = to_world(row, point) + solid_origin(row);
+            const float3 by = moved - x;
+            if (dot(by, by) > 1e-12f * distance * distance) x = moved;  // else rotation rounding only
+            continue;
+        }
+        float3 n;
+        const float phi = solid_distance(row, x, &n);
+        if (phi < distance) x += (distance - phi) * n;
+    }
+    return x;
+}

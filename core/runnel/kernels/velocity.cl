@@ -1,0 +1,246 @@
+// velocity.cl: forces, velocities from positions, wall response, viscosity, vorticity, removal.
+// docs/theory/equations.md: forces, contact, (5), vorticity. Twin: backends/reference.
+//
+// x: (position, expiry [s]; below 0 once dead). v: (velocity, multiplier of the last step).
+
+#define WIND 0
+#define POINT 1
+#define VORTEX 2
+#define FORCE_COLUMNS 12
+
+inline float3 force_acceleration(__global const float *f, float3 x, float3 v)
+{
+    const float3 vector = (float3)(f[3], f[4], f[5]);
+    const int kind = (int)f[0];
+    if (kind == WIND) return f[1] * (vector - v);
+    const float3 offset = (float3)(f[6], f[7], f[8]) - x;
+    const float distance = sqrt(dot(offset, offset));
+    const float weight = f[2] > 1e30f ? 1.0f : MAX(0.0f, 1.0f - distance / f[2]);
+    const float3 direction = kind == POINT ? offset : cross(vector, -offset);
+    const float length_d = sqrt(dot(direction, direction));
+    return length_d > 1e-12f ? f[1] * weight / length_d * direction : (float3)(0.0f);
+}
+
+inline float3 in_scene_plane(float3 v)
+{
+#if IGNORED_AXIS == 1
+    v.y = 0.0f;
+#elif IGNORED_AXIS == 2
+    v.z = 0.0f;
+#endif
+    return v;
+}
+
+__kernel void apply_forces(
+    __global const float4 *x_in, __global float4 *v,
+    __global const float *forces, const uint force_count, const float4 gravity, const uint count, const float dt)
+{
+    const uint i = get_global_id(0);
+    if (i >= count) return;
+    const float3 x = x_in[i].xyz;
+    float4 velocity = v[i];
+    float3 a = gravity.xyz;
+    for (uint f = 0; f < force_count; ++f) a += force_acceleration(forces + f * FORCE_COLUMNS, x, velocity.xyz);
+    velocity.xyz += dt * in_scene_plane(a);
+    v[i] = velocity;
+}
+
+// Coulomb friction, bounce and stickiness at the velocity; u is the wall's own.
+inline float3 wall_response(
+    __global const float *solids, uint solid_count, uint near, float3 x, float3 v, float3 v_before,
+    float3 push, float contact, float dt, float rest_speed)
+{
+    for (uint s = 0; s < solid_count; ++s) {
+        if (!IS_NEAR(near, s)) continue;
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        const float friction = row[2], bounce = row[3], stickiness = row[4];
+        if (friction == 0.0f && bounce == 0.0f && stickiness == 0.0f) continue;
+        float3 n;
+        if (solid_distance(row, x, &n) > 1.1f * contact) continue;
+        const float3 u = solid_velocity(row, x);
+        const float3 relative = v - u;
+        const float pushed = dot(push, n);
+        float normal = dot(relative, n);
+        float3 tangent = relative - normal * n;
+        if (pushed > 0.0f) {
+            const float speed = sqrt(dot(tangent, tangent));
+            if (speed > 0.0f) tangent *= MAX(0.0f, 1.0f - friction * pushed / (dt * speed));
+            const float arriving = dot(v_before - u, n);
+            // A particle at rest arrives with what gravity gave it in this step: no bounce.
+            if (-arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
+        }
+        if (stickiness > 0.0f) {
+            const float keep = pow(1.0f - stickiness, 60.0f * dt);
+            tangent *= keep;
+            if (normal > 0.0f) normal *= keep;
+        }
+        v = u + normal * n + tangent;
+    }
+    return v;
+}
+
+__kernel void update_velocities(
+    __global const float4 *material_in, __global const float4 *xp_in, __global const float *pressure_in,
+    __global const float4 *push_in, __global const uint *near_in,
+    __global float4 *x, __global float4 *v,
+    __global const float *solids, const uint solid_count,
+    const uint count, const float dt, const float rest_speed, const float memory)
+{
+    const uint i = get_global_id(0);
+    if (i >= count) return;
+    const float4 from = x[i], to = xp_in[i];
+    float3 velocity = (to.xyz - from.xyz) / dt;
+    const uint near = near_in[i / CLUSTER] & ~TWIN_BIT;
+    if (near) {
+        velocity = wall_response(solids, solid_count, near, to.xyz, velocity, v[i].xyz, push_in[i].xyz,
+                                 contact_distance(material_in[i].x, PARTICLE_ID(i)), dt, rest_speed);
+    }
+    x[i] = (float4)(to.xyz, from.w);
+    v[i] = (float4)(velocity, v[i].w + memory * (pressure_in[i] - v[i].w));
+}
+
+// ---- viscosity: XSPH, symmetric between phases (5) ----
+inline void add_drag(
+    uint j, real x, real y, real z, real vx, real vy, real vz, real h, real rho, real c, float2 same,
+    __global const float4 *xp_in, __global const float4 *v_in, __global const float2 *fill_in,
+    __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
+{
+    const float4 q = xp_in[j];
+    const float4 u = v_in[j];
+    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
+    const real r2 = dx * dx + dy * dy + dz * dz;
+    const float rho_j = FLUID_J(j, RHO0) * MAX(fill_in[j].x, 0.5f);
+    const real damping = MIN(c, (real)FLUID_J(j, VISCOSITY));
+    const real weight = damping * pair_w(r2, h, KERNEL_RADIUS_J(j)) * (FLUID_J(j, RHO0) * VOLUME_J(j)) / (rho + rho_j);
+    sum->x += weight * (u.x - vx);
+    sum->y += weight * (u.y - vy);
+    sum->z += weight * (u.z - vz);
+}
+
+__kernel void apply_viscosity(
+    __global const float8 *fluids_in, const float2 same,
+    __global const float4 *material_in, __global const float4 *xp_in, __global const float4 *v_in,
+    __global const float2 *fill_in, __global float4 *v_out,
+    __global const uint *list_in, __global const uint2 *list_range_in,
+    const uint count, const float inverse_passes)
+{
+    if (CLUSTER_INDEX * CLUSTER >= count) return;
+    const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
+    const real vx = LOAD(v_in, x), vy = LOAD(v_in, y), vz = LOAD(v_in, z);
+    const real h = KERNEL_RADIUS_I;
+    const real own_fill = LOAD(fill_in, x);
+    const real rho = FLUID_I(RHO0) * MAX(own_fill, (real)0.5f);
+    const real c = FLUID_I(VISCOSITY);
+    const uint2 range = list_range_in[CLUSTER_INDEX];
+    real3_t a = {(real)0.0f, (real)0.0f, (real)0.0f}, b = a;
+    for (uint k = range.x; k < range.x + range.y; k += 2) {
+        add_drag(list_in[k], x, y, z, vx, vy, vz, h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &a);
+        add_drag(list_in[k + 1], x, y, z, vx, vy, vz, h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &b);
+    }
+    const real scale = 2.0f * inverse_passes * PAIR_W_SCALE(h);
+    STORE((vx + (a.x + b.x) * scale), v_out, x);
+    STORE((vy + (a.y + b.y) * scale), v_out, y);
+    STORE((vz + (a.z + b.z) * scale), v_out, z);
+    STORE(LOAD(v_in, w), v_out, w);
+}
+
+// ---- vorticity: P001 eq. 18, 19 ----
+inline void add_curl(
+    uint j, real x, real y, real z, real vx, real vy, real vz, real h, float2 same,
+    __global const float4 *xp_in, __global const float4 *v_in, __global const float4 *material_in, real3_t *sum)
+{
+    const float4 q = xp_in[j];
+    const float4 u = v_in[j];
+    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
+    const real r2 = MAX(dx * dx + dy * dy + dz * dz, (real)1e-24f);
+    const real inverse_r = inverse_sqrt(r2);
+    const real g = VOLUME_J(j) * pair_dw(r2 * inverse_r, h, KERNEL_RADIUS_J(j)) * inverse_r;
+    const real ux = vx - u.x, uy = vy - u.y, uz = vz - u.z;
+    // (v_i - v_j) x (x_i - x_j) dW/dr / r: a rotation Omega gives 2 Omega
+    sum->x += g * (uy * dz - uz * dy);
+    sum->y += g * (uz * dx - ux * dz);
+    sum->z += g * (ux * dy - uy * dx);
+}
+
+__kernel void compute_vorticity(
+    const float2 same, __global const float4 *material_in, __global const float4 *xp_in, __global const float4 *v_in,
+    __global float4 *vorticity_out, __global const uint *list_in, __global const uint2 *list_range_in, const uint count)
+{
+    if (CLUSTER_INDEX * CLUSTER >= count) return;
+    const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
+    const real vx = LOAD(v_in, x), vy = LOAD(v_in, y), vz = LOAD(v_in, z);
+    const real h = KERNEL_RADIUS_I;
+    const uint2 range = list_range_in[CLUSTER_INDEX];
+    real3_t w = {(real)0.0f, (real)0.0f, (real)0.0f};
+    for (uint k = range.x; k < range.x + range.y; ++k) {
+        add_curl(list_in[k], x, y, z, vx, vy, vz, h, same, xp_in, v_in, material_in, &w);
+    }
+    const real scale = CURL_SCALE * PAIR_DW_SCALE(h);
+    w.x *= scale; w.y *= scale; w.z *= scale;
+    const real square = w.x * w.x + w.y * w.y + w.z * w.z;
+    STORE(w.x, vorticity_out, x);
+    STORE(w.y, vorticity_out, y);
+    STORE(w.z, vorticity_out, z);
+    STORE(sqrt(square), vorticity_out, w);
+}
+
+__kernel void apply_confinement(
+    __global const float8 *fluids_in, const float2 same,
+    __global const float4 *material_in, __global const float4 *xp_in, __global const float4 *vorticity_in, __global float4 *v,
+    __global const uint *list_in, __global const uint2 *list_range_in, const uint count, const float dt)
+{
+    const uint i = get_global_id(0);
+    if (i >= count) return;
+    const float4 at = xp_in[i], omega = vorticity_in[i];
+    const float h = material_in[i].x;
+    const uint2 range = list_range_in[i / CLUSTER];
+    float3 eta = (float3)(0.0f);
+    for (uint k = range.x; k < range.x + range.y; ++k) {
+        const uint j = list_in[k];
+        const float3 d = at.xyz - xp_in[j].xyz;
+        const float r = sqrt(dot(d, d));
+        const float h_j = material_in[j].x;
+        if (r >= MAX(h, h_j) || r < 1e-6f * h) continue;
+        // Only the direction counts: a linear fall-off serves as well as the kernel's slope.
+        eta -= material_in[j].y * (vorticity_in[j].w - omega.w) * (1.0f - r / MAX(h, h_j)) / r * d;
+    }
+    const float strength = sqrt(dot(eta, eta));
+    if (strength < 1e-12f) return;
+    const float epsilon = fluids_in[PHASE(i)].VORTICITY;
+    v[i].xyz += in_scene_plane(dt * epsilon * h * cross(eta / strength, omega.xyz));
+}
+
+// ---- removal and survey ----
+__kernel void remove_particles(
+    __global float4 *x, __global const float *sinks, const uint sink_count,
+    const float4 low, const float4 high, const float time, const uint count)
+{
+    const uint i = get_global_id(0);
+    if (i >= count) return;
+    const float4 at = x[i];
+    int dead = at.w <= time
+        || at.x < low.x || at.y < low.y || at.z < low.z || at.x > high.x || at.y > high.y || at.z > high.z;
+    for (uint s = 0; s < sink_count; ++s) {
+        float3 n;
+        dead |= solid_distance(sinks + s * SOLID_COLUMNS, at.xyz, &n) < 0.0f;
+    }
+    if (dead) x[i].w = -1.0f;
+}
+
+// Per tile: largest speed^2, first particle whose state is not finite, number of dead.
+__kernel void survey(
+    __global const float4 *x_in, __global const float4 *v_in, __global float4 *tile_out, const uint count, const uint tiles)
+{
+    const uint tile = get_global_id(0);
+    if (tile >= tiles) return;
+    const uint begin = (uint)((ulong)count * tile / tiles), end = (uint)((ulong)count * (tile + 1) / tiles);
+    float fastest = 0.0f;
+    uint bad = UINT_MAX, dead = 0;
+    for (uint i = begin; i < end; ++i) {
+        const float4 v = v_in[i], x = x_in[i];
+        if (is_bad(x.x) || is_bad(x.y) || is_bad(x.z) || is_bad(v.x) || is_bad(v.y) || is_bad(v.z)) bad = MIN(bad, i);
+        if (x.w < 0.0f) { ++dead; continue; }
+        fastest = MAX(fastest, v.x * v.x + v.y * v.y + v.z * v.z);
+    }
+    tile_out[tile] = (float4)(fastest, as_float(bad), as_float(dead), 0.0f);
+}
