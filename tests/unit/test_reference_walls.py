@@ -254,6 +254,21 @@ def test_bounce(bounce):
     np.testing.assert_allclose(backend.read("velocity")[0], [0.3, 0, 2 * bounce], atol=1e-5)
 
 
+def test_bounce_off_a_moving_wall():
+    """Relative to the wall: struck at 1 m/s while at rest, a particle leaves at 1 + bounce."""
+    racket = solid(PLANE, bounce=0.5, velocity=(0, 0, 1.0), origin=(0, 0, 1.0 * DT))
+    backend = resting((0, 0, 0), racket)
+    step(backend, DT)
+    np.testing.assert_allclose(backend.read("velocity")[0], [0, 0, 1.5], atol=1e-4)
+
+
+def test_no_bounce_before_the_wall_is_hit():
+    """Within what counts as touching, but not pushed yet."""
+    backend = resting((0, 0, -0.1), solid(PLANE, bounce=1.0), above=0.05 * R + 0.1 * DT)
+    step(backend, DT)
+    np.testing.assert_allclose(backend.read("velocity")[0], [0, 0, -0.1], atol=1e-6)
+
+
 def test_resting_particle_does_not_bounce():
     backend = resting((0.0, 0, 0), solid(PLANE, bounce=1.0))
     for _ in range(20):
