@@ -92,6 +92,11 @@ class Simulation:
         return self._report
 
     @property
+    def last_dt(self) -> float:
+        """Length of the last step [s]."""
+        return self._clock.last_dt
+
+    @property
     def device_name(self) -> str:
         return self._backend.name
 
@@ -203,8 +208,19 @@ class Simulation:
 
     # --- inside --------------------------------------------------------------------------------
 
-    def substep(self, *, timed: bool) -> StepReport:
-        """One time step without the books of a frame; for `step`, `advance` and benchmarks."""
+    def synchronize(self) -> None:
+        """Wait for the device; for timing."""
+        self._backend.synchronize()
+
+    def bare_step(self, *, timed: bool) -> StepReport:
+        """One time step without the books and checks of `step`; for benchmarks."""
+        with self._guarded():
+            report = self._substep(timed)
+            self._clock.tick()
+        return report
+
+    def _substep(self, timed: bool) -> StepReport:
+        """All of a step but the clock's tick."""
         clock = self._clock
         if not clock.steps:
             clock.begin(
@@ -228,7 +244,7 @@ class Simulation:
         with self._guarded():
             if self._clock.done == 0:
                 self._frame_start = self._booked()
-            step = self.substep(timed=self._timed)
+            step = self._substep(self._timed)
             self._check_finite()
             self._under_way.add(step)
             if self._clock.tick():

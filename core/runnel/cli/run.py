@@ -1,0 +1,255 @@
+"""`runnel run`: simulate a scene into a cache."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backends import devices
+from ..cache import Cache
+from ..errors import RunnelError, SceneError, SimulationError
+from ..estimate import estimate
+from ..params import CHANNELS
+from ..scene import Scene
+from ..simulation import Simulation
+from . import scenes
+from .console import complain, duration_text, note, say, say_json, size_text
+from .progress import Progress
+
+INTERRUPTED = 130
+CHECKPOINT_EVERY = 10  # frames
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "run", help="simulate a scene; write the cache", description="Simulate into a cache."
+    )
+    scenes.add_scene(parser)
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder of the cache")
+    parser.add_argument(
+        "--frames", metavar="A-B", help="frames to write; the simulation starts at the scene's first"
+    )
+    parser.add_argument("--device", default="auto", metavar="NAME", help="see `runnel devices`")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the last checkpoint in DIR, if any"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="a cache of another scene in DIR may be replaced"
+    )
+    parser.add_argument(
+        "--memory-limit", type=float, metavar="GB", help="most memory, of host and device together"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        type=int,
+        default=CHECKPOINT_EVERY,
+        metavar="N",
+        help="frames between checkpoints; 0 for none but at an interrupt (default %(default)s)",
+    )
+    parser.add_argument(
+        "--compression", choices=("none", "zstd"), default="none", help="of the frames"
+    )
+    parser.add_argument("--json", action="store_true", help="a JSON line per frame on stdout")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.set_defaults(command=run)
+
+
+class Interrupted(Exception):
+    """A signal asked the run to end between two steps."""
+
+
+@dataclass
+class Signals:
+    """Ctrl-C and SIGTERM, taken note of; a second one ends the process at once."""
+
+    caught: int = 0
+    _before: dict[int, Any] = field(default_factory=dict)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        try:
+            yield
+        finally:
+            self._hand_back()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.caught = number
+        self._hand_back()
+
+    def _hand_back(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def check(self, *_: Any) -> None:
+        if self.caught:
+            raise Interrupted
+
+
+def run(args: argparse.Namespace) -> int:
+    scene = scenes.load(args)
+    first, last = _frames(args, scene)
+    limit = _memory_limit(args, scene)
+    _check_channels(scene)
+    if args.checkpoint < 0:
+        raise SceneError("must not be negative", key="--checkpoint", value=args.checkpoint)
+    signals = Signals()
+    with signals.watched():
+        info = devices.choose(args.device)
+        if info.note:
+            note(info.note, args.quiet)
+        with Simulation(scene, info, memory_limit=limit) as sim:
+            cache = Cache.create(
+                args.out,
+                scene.to_dict(defaults=True),
+                digest=scene.digest(),
+                device=sim.device_name,
+                fps=scene.fps,
+                compression=args.compression,
+                overwrite=args.overwrite,
+                resume=args.resume,
+            )
+            job = Job(args, sim, cache, first, last, signals)
+            return job.work()
+
+
+def _frames(args: argparse.Namespace, scene: Scene) -> tuple[int, int]:
+    first, last = scenes.frame_range(args.frames, *scene.frames)
+    if first < scene.frames[0]:
+        raise SceneError(
+            f"the scene starts at frame {scene.frames[0]}", key="--frames", value=args.frames
+        )
+    return first, last
+
+
+def _memory_limit(args: argparse.Namespace, scene: Scene) -> int | None:
+    if args.memory_limit is None:
+        return None
+    if not args.memory_limit > 0:
+        raise SceneError("must be above 0", key="--memory-limit", value=args.memory_limit)
+    limit = int(args.memory_limit * 2**30)
+    needed = estimate(scene).bytes
+    if needed > limit:
+        raise RunnelError(
+            f"{args.scene}: about {size_text(needed)} would be needed, --memory-limit is "
+            f"{args.memory_limit:g} GB. Use a larger spacing, or raise the limit."
+        )
+    return limit
+
+
+def _check_channels(scene: Scene) -> None:
+    for i, name in enumerate(scene.output.channels):
+        if name not in CHANNELS:
+            raise SceneError(
+                "no such channel, and only scripts can add some. There are: " + ", ".join(CHANNELS),
+                key=f"output.channels[{i}]",
+                value=name,
+            )
+
+
+@dataclass
+class Job:
+    """One run: a simulation, the cache it fills, and the frames to write."""
+
+    args: argparse.Namespace
+    sim: Simulation
+    cache: Cache
+    first: int
+    last: int
+    signals: Signals
+    started: float = field(default_factory=time.perf_counter)
+
+    def work(self) -> int:
+        self._resume()
+        progress = Progress(self.sim, self.last, quiet=self.args.quiet)
+        try:
+            self.signals.check()
+            if self.sim.frame == self.sim.scene.frames[0] and not self.sim.time:
+                self._write()
+            while self.sim.frame < self.last:
+                self.sim.advance(self.sim.frame + 1, on_step=self.signals.check)
+                self._write()
+                progress.frame_done()
+                self.signals.check()
+        except Interrupted:
+            progress.end()
+            return self._stop()
+        progress.end()
+        self._finish()
+        return 0
+
+    def _resume(self) -> None:
+        if not self.args.resume:
+            return
+        found = self.cache.read_checkpoint()
+        if found is None:
+            note(f"{self.args.out}: no checkpoint, starting at the first frame", self.args.quiet)
+            return
+        frame, arrays, meta = found
+        self.sim.restore(arrays, meta)
+        self.cache.truncate(frame)
+        note(f"{self.args.out}: going on after frame {frame}", self.args.quiet)
+
+    def _write(self) -> None:
+        sim = self.sim
+        if sim.frame < self.first:
+            return
+        arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
+        _refuse_bad(arrays, sim.frame)
+        report = sim.report.to_dict()
+        self.cache.write(sim.frame, arrays, report)
+        every = self.args.checkpoint
+        if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
+            self.cache.write_checkpoint(sim.frame, *sim.state())
+        if self.args.json:
+            say_json({"event": "frame", **report}, compact=True)
+
+    def _stop(self) -> int:
+        """Leave a cache from which `--resume` goes on at this very step."""
+        if self.cache.last_frame == self.sim.frame:
+            self.cache.write_checkpoint(self.sim.frame, *self.sim.state())
+        complain(f"interrupted after frame {self.sim.frame}; --resume goes on from there")
+        if self.args.json:
+            say_json({"event": "interrupted", "frame": self.sim.frame}, compact=True)
+        return INTERRUPTED
+
+    def _finish(self) -> None:
+        spent = time.perf_counter() - self.started
+        if self.args.json:
+            summary = {
+                "event": "done",
+                "cache": self.args.out,
+                "scene": self.sim.scene.name,
+                "device": self.sim.device_name,
+                "frames": self.cache.frames(),
+                "particles": self.sim.particles.count,
+                "seconds": spent,
+            }
+            say_json(summary, compact=True)
+        elif not self.args.quiet:
+            frames = self.cache.frames()
+            count = f"{len(frames)} frames ({frames[0]}-{frames[-1]})" if frames else "no frames"
+            total = sum(self.cache.entry(frame).bytes for frame in frames)
+            say(f"{self.args.out}: {count}, {size_text(total)}, in {duration_text(spent)}")
+
+
+def _refuse_bad(arrays: dict[str, NDArray[Any]], frame: int) -> None:
+    """Nothing that is not a number reaches the disk."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            rows = ~np.isfinite(array).reshape(len(array), -1).all(axis=1)
+            raise SimulationError(
+                f"channel {name!r} of {int(rows.sum())} particles is not a finite number. Likely "
+                "cause: a time step too long; use a shorter time_step or more iterations.",
+                frame=frame,
+            )

@@ -1,0 +1,248 @@
+"""What a scene will cost, and what is probably wrong with it; without simulating it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .backends.base import BOX, CYLINDER, PLANE, SPHERE
+from .backends.devices import DeviceInfo
+from .colliders import ENDLESS, Rows, Solids
+from .motion import frame_time, motion_of
+from .params import Collider, Source
+from .scene import Scene
+from .shapes import Shape, cross_section, fill, shape_of, world_bounds
+from .solver.calibration import kernel
+
+Floats = NDArray[np.float64]
+
+DEVICE_BYTES = 330  # per particle on an OpenCL device, neighbour lists included
+HOST_BYTES = 64  # per particle in the store and in copies of a frame
+SLACK = 1.25  # capacities come in steps of 1.5
+LIKELY_ITERATIONS = 6  # with a tolerance of 1 %
+SAMPLES = 20_000  # particles of a source that warnings look at
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Speed of a device [ns per particle]. `runnel check --measure` finds that of this one."""
+
+    step: float  # neighbours, velocities and the like
+    iteration: float
+
+
+# Measured with `runnel bench` at 125 000 particles; a unit is a core, or a GPU's multiprocessor.
+PER_UNIT = {
+    "cpu": Rate(step=1400.0, iteration=420.0),
+    "gpu": Rate(step=200.0, iteration=60.0),
+    "reference": Rate(step=60_000.0, iteration=25_000.0),
+}
+
+
+def rate_of(device: DeviceInfo) -> Rate:
+    """What a device probably does."""
+    one = PER_UNIT.get(device.kind, PER_UNIT["cpu"])
+    units = max(device.compute_units, 1)
+    return Rate(one.step / units, one.iteration / units)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Cost of a scene; particles at their most."""
+
+    particles: int
+    device_bytes: int
+    host_bytes: int
+    speed: float  # of the fastest particle [m/s]
+    steps_per_frame: int
+    iterations: int  # of a step
+    seconds_per_frame: float | None  # None: no device was given
+    frames: int
+
+    @property
+    def bytes(self) -> int:
+        return self.device_bytes + self.host_bytes
+
+
+def estimate(scene: Scene, rate: Rate | None = None) -> Estimate:
+    """What a scene will cost, roughly."""
+    particles = scene.estimate_particles()
+    speed = likely_speed(scene)
+    steps = _steps(scene, speed)
+    least, most = scene.solver.iterations
+    iterations = min(max(least, LIKELY_ITERATIONS), most)
+    seconds = None
+    if rate is not None:
+        passes = sum(math.ceil(f.viscosity / 0.5) for f in scene.fluids)
+        per_step = rate.step + rate.iteration * (iterations + 0.4 * passes)
+        seconds = 1e-9 * particles * steps * per_step
+    return Estimate(
+        particles=particles,
+        device_bytes=int(particles * DEVICE_BYTES * SLACK),
+        host_bytes=int(particles * HOST_BYTES * SLACK),
+        speed=speed,
+        steps_per_frame=steps,
+        iterations=iterations,
+        seconds_per_frame=seconds,
+        frames=scene.frames[1] - scene.frames[0] + 1,
+    )
+
+
+def _steps(scene: Scene, speed: float) -> int:
+    length, solver = 1.0 / scene.fps, scene.solver
+    longest = solver.max_time_step if solver.time_step == "auto" else solver.time_step
+    if solver.time_step == "auto" and speed > 0:
+        longest = min(longest, solver.cfl * scene.smallest_spacing / speed)
+    return max(1, math.ceil(length / longest - 1e-9))
+
+
+def likely_speed(scene: Scene) -> float:
+    """Speed the fluid will reach [m/s]: its own, and that of a fall through the scene."""
+    gravity = np.array(scene.solver.gravity, np.float64)
+    pull = float(np.linalg.norm(gravity[list(scene.axes)]))
+    own = max(_source_speed(source) for source in scene.sources)
+    walls = max(0.0, Solids(scene).speed(0.0, frame_time(scene.frames[1], scene) or 1.0))
+    if not pull:
+        return max(own, walls)
+    down = gravity / pull
+    top = max(_reach(scene, source, -down) for source in scene.sources)
+    bottom = max(_reach(scene, part, down) for part in (*scene.sources, *scene.colliders))
+    return max(math.sqrt(own**2 + 2 * pull * max(0.0, top + bottom)), walls)
+
+
+def _source_speed(source: Source) -> float:
+    speed = source.speed if source.speed is not None else float(np.linalg.norm(source.velocity))
+    return speed
+
+
+def _reach(scene: Scene, part: Source | Collider, direction: Floats) -> float:
+    """How far a shape reaches along a direction; -inf if it has no end."""
+    shape = shape_of(part.shape, scene.directory)
+    low, high = world_bounds(shape, motion_of(part, scene).pose(0.0))
+    used = direction != 0
+    corner = np.where(direction > 0, high, low)[used]
+    reach = float(corner @ direction[used])
+    return reach if math.isfinite(reach) else -math.inf
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+
+def warnings(scene: Scene) -> list[str]:
+    """What is allowed and probably not meant; one sentence each."""
+    found = []
+    for index, source in enumerate(scene.sources):
+        found += _misplaced(scene, source, f"source[{index}] {source.name!r}")
+    for index, collider in enumerate(scene.colliders):
+        found += _thin(scene, collider, f"collider[{index}] {collider.name!r}")
+    found += _time_step(scene)
+    found += _kernel_rule(scene)
+    return found
+
+
+def _misplaced(scene: Scene, source: Source, where: str) -> list[str]:
+    """A source in a solid, or outside of a container."""
+    points = _sample(scene, source)
+    rows = Solids(scene).rows(0.0, 0.0)
+    names = [c.name for c in scene.colliders] + ["the domain"]
+    found = []
+    for row, name in zip(rows, names, strict=False):
+        distance = row[1] * distances(row, points)
+        share = float(np.mean(distance < -0.25 * source.spacing)) if len(points) else 0.0
+        if share == 0:
+            continue
+        what = "outside of the container" if row[1] < 0 else "inside of the solid"
+        part = "" if share > 0.999 else f"{max(100 * share, 0.1):.2g} % of it "
+        verb = "emits" if source.kind == "emitter" else "lies"
+        found.append(f"{where} {verb} {part}{what} {name!r}; the particles will be thrown out.")
+    return found
+
+
+def _sample(scene: Scene, source: Source) -> Floats:
+    """Some of the positions a source fills."""
+    shape = shape_of(source.shape, scene.directory)
+    pose = motion_of(source, scene).pose(0.0)
+    axis = scene.ignored_axis
+    if source.kind == "emitter":
+        return pose.to_world(_across(scene, source, shape))
+    few = max(1.0, (scene.estimate_particles() / SAMPLES) ** (1 / scene.dimensions))
+    return fill(shape, source.spacing * few, pose, axis)
+
+
+def _across(scene: Scene, source: Source, shape: Shape) -> Floats:
+    direction = np.array(source.direction, np.float64)
+    if scene.ignored_axis >= 0:
+        direction[scene.ignored_axis] = 0.0
+    pose = motion_of(source, scene).pose(0.0)
+    unit = direction / np.linalg.norm(direction)
+    return cross_section(shape, unit, source.spacing, pose, scene.ignored_axis)
+
+
+def distances(row: Rows, points: Floats) -> Floats:
+    """Signed distance of points (n, 3) to the shape of a packed row, negative inside of it."""
+    rotation = row[8:17].reshape(3, 3).astype(np.float64)
+    local = (points - row[17:20]) @ rotation.T
+    size = row[5:8].astype(np.float64)
+    if row[0] == PLANE:
+        plane: Floats = local[:, 2]
+        return plane
+    if row[0] == SPHERE:
+        ball: Floats = np.linalg.norm(local, axis=1) - size[0]
+        return ball
+    q = np.abs(local) - size if row[0] == BOX else np.zeros_like(local)
+    if row[0] == CYLINDER:
+        across = np.linalg.norm(local[:, :2], axis=1) - size[0]
+        q = np.stack([across, np.abs(local[:, 2]) - size[1]], axis=1)
+    beyond: Floats = np.linalg.norm(np.maximum(q, 0.0), axis=1)
+    within: Floats = np.minimum(q.max(axis=1), 0.0)
+    return beyond + within
+
+
+def _thin(scene: Scene, collider: Collider, where: str) -> list[str]:
+    if collider.mode != "outside":
+        return []
+    index = scene.colliders.index(collider)
+    row = Solids(scene).rows(0.0, 0.0)[index]
+    size = {BOX: row[5:8], SPHERE: row[5:6], CYLINDER: row[5:7]}.get(int(row[0]), row[:0])
+    thickness = 2 * float(min((s for s in size if s < ENDLESS / 2), default=math.inf))
+    finest = max(source.spacing for source in scene.sources)
+    voxel = collider.voxel_size or 0.0
+    if thickness >= max(finest, voxel):
+        return []
+    than = "a voxel" if voxel > finest else "the spacing of the particles"
+    return [
+        f"{where} is {thickness:.3g} m thin, less than {than} ({max(finest, voxel):.3g} m): fluid "
+        "may pass through it. Make it thicker or the spacing smaller."
+    ]
+
+
+def _time_step(scene: Scene) -> list[str]:
+    solver = scene.solver
+    if solver.time_step == "auto":
+        return []
+    speed = likely_speed(scene)
+    dt = 1.0 / (scene.fps * _steps(scene, speed))
+    travelled = speed * dt / scene.smallest_spacing
+    if travelled <= max(1.0, solver.cfl):
+        return []
+    wanted = scene.smallest_spacing * max(1.0, solver.cfl) / speed
+    return [
+        f"solver.time_step = {solver.time_step:g} s is long: at the likely {speed:.2g} m/s a "
+        f"particle travels {travelled:.1f} spacings in a step. Use {wanted:.2g} s or "
+        'less, or "auto".'
+    ]
+
+
+def _kernel_rule(scene: Scene) -> list[str]:
+    """A particle alone must stay below rest density: m W(0, h) < rho0 (P003 eq. 3.27)."""
+    w, _ = kernel(scene.solver.kernel, scene.dimensions)
+    alone = float(w(np.zeros(1))[0]) / (scene.solver.support / 2) ** scene.dimensions
+    if alone < 1.0:
+        return []
+    return [
+        f"solver.support = {scene.solver.support:g} is too small for the {scene.solver.kernel} "
+        f"kernel: a particle alone has {alone:.2f} times the rest density."
+    ]
