@@ -217,8 +217,9 @@ def shadow_map(stage: Stage, direction: Floats) -> Shadow:
     camera = look_at_box(low, high, axes, (SHADOW_PIXELS, SHADOW_PIXELS), ortho=True, margin=0.02)
     _, depth, _ = splat(camera, stage)
     bias = 1.2 * stage.grain + 2.0 / camera.scale
-    soft = max(1.5 * stage.grain * camera.scale, 2.0)
-    wide = max(0.02 * float(np.linalg.norm(high - low)) * camera.scale, soft)
+    size = float(np.linalg.norm(stage.high - stage.low))
+    soft = max(min(1.5 * stage.grain, 0.01 * size) * camera.scale, 2.0)
+    wide = max(0.015 * size * camera.scale, soft)
     return Shadow(True, camera.packed(), depth, bias, soft, wide)
 
 

@@ -45,12 +45,12 @@ class Props:
 def gather(scene: Mapping[str, Any], frame: float, bounds: tuple[Array, Array]) -> Props:
     """Props of a scene given as plain dicts; `bounds` limit what has no end."""
     props, up = Props(), 1 if scene.get("up") == "y" else 2
-    floors = []
+    planes, bottoms = [], []
     for collider in scene.get("collider", ()):
         pose = _pose(collider, frame)
         for kind, shape in collider.get("shape", {}).items():
             if kind == "plane":
-                floors += _plane(props, shape, pose, up, bounds)
+                planes += _plane(props, shape, pose, up, bounds)
             elif kind in _KINDS:
                 solid = _solid(kind, shape, pose)
                 low, high = _extent(solid)
@@ -60,12 +60,17 @@ def gather(scene: Mapping[str, Any], frame: float, bounds: tuple[Array, Array]) 
                     props.solids.append(solid)
                 else:
                     props.lines.append(_outline(solid))
-                    floors.append(float(low[up]))
+                    bottoms.append(float(low[up]))
     domain = scene.get("domain") or {}
     if domain.get("mode") == "close" and domain.get("min") and domain.get("max"):
         props.lines.append(_outline(_solid("box", domain, Pose())))
-        floors.append(float(domain["min"][up]))
-    props.floor = max(floors) if floors else None
+        bottoms.append(float(domain["min"][up]))
+    if planes:
+        props.floor = max(planes)
+    elif bottoms:
+        # What has spilled lies lower than every container.
+        lowest, slack = bounds[0][up], 0.05 * (bounds[1][up] - bounds[0][up])
+        props.floor = min(bottoms) if lowest > min(bottoms) - slack else float(lowest)
     return props
 
 
