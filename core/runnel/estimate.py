@@ -109,7 +109,8 @@ def likely_speed(scene: Scene) -> float:
         return max(own, walls)
     down = gravity / pull
     top = max(_reach(scene, source, -down) for source in scene.sources)
-    bottom = max(_reach(scene, part, down) for part in (*scene.sources, *scene.colliders))
+    parts: tuple[Source | Collider, ...] = (*scene.sources, *scene.colliders)
+    bottom = max(_reach(scene, part, down) for part in parts)
     return max(math.sqrt(own**2 + 2 * pull * max(0.0, top + bottom)), walls)
 
 

@@ -10,9 +10,10 @@ from ..backends import devices
 from ..backends.devices import DeviceInfo
 from ..colliders import Sinks, Solids
 from ..estimate import Estimate, Rate, estimate, rate_of, warnings
+from ..progress import duration
 from ..sources import emitters
 from . import scenes
-from .console import duration_text, say, say_json, size_text
+from .console import say, say_json, size_text
 
 MEASURED_PARTICLES = 8000
 
@@ -57,8 +58,8 @@ def _text(cost: Estimate, info: DeviceInfo) -> str:
         f"{size_text(cost.host_bytes)} on the host",
         f"  steps      {cost.steps_per_frame} per frame at {cost.speed:.2g} m/s, "
         f"about {cost.iterations} iterations each",
-        f"  time       about {duration_text(seconds)} per frame, "
-        f"{duration_text(seconds * cost.frames)} for {cost.frames} frames, on {info.name}",
+        f"  time       about {seconds:.2g} s per frame, "
+        f"{duration(seconds * cost.frames)} for {cost.frames} frames, on {info.name}",
     ]
     return "\n".join(lines)
 

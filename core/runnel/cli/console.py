@@ -13,13 +13,11 @@ def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
-def say_json(value: Any, *, compact: bool = False) -> None:
-    """A result for machines; compact: one line, so that lines can be read as they come."""
+def say_json(value: Any) -> None:
+    """A result for machines."""
     from ..cache import plain
 
-    say(json.dumps(plain(value), indent=None if compact else 2))
-    if compact:
-        sys.stdout.flush()
+    say(json.dumps(plain(value), indent=2))
 
 
 def complain(text: str) -> None:
@@ -54,13 +52,3 @@ def size_text(size: float) -> str:
         if size >= factor:
             return f"{size / factor:.1f} {unit}"
     return f"{size:.0f} B"
-
-
-def duration_text(seconds: float) -> str:
-    """Time for people: 4.2 s, 3:05, 2:10:00."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    minutes = f"{rest // 60}:{rest % 60:02d}"
-    return f"{hours}:{minutes.zfill(5)}" if hours else minutes

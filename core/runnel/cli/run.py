@@ -19,11 +19,12 @@ from ..cache import Cache
 from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import estimate
 from ..params import CHANNELS
+from ..progress import Progress, duration
 from ..scene import Scene
 from ..simulation import Simulation
+from ..solver.step import StepReport
 from . import scenes
-from .console import complain, duration_text, note, say, say_json, size_text
-from .progress import Progress
+from .console import complain, say, say_json, size_text
 
 INTERRUPTED = 130
 CHECKPOINT_EVERY = 10  # frames
@@ -36,7 +37,9 @@ def add_parser(commands: Any) -> None:
     scenes.add_scene(parser)
     parser.add_argument("--out", required=True, metavar="DIR", help="folder of the cache")
     parser.add_argument(
-        "--frames", metavar="A-B", help="frames to write; the simulation starts at the scene's first"
+        "--frames",
+        metavar="A-B",
+        help="frames to write; the simulation starts at the scene's first",
     )
     parser.add_argument("--device", default="auto", metavar="NAME", help="see `runnel devices`")
     parser.add_argument(
@@ -58,7 +61,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--compression", choices=("none", "zstd"), default="none", help="of the frames"
     )
-    parser.add_argument("--json", action="store_true", help="a JSON line per frame on stdout")
+    parser.add_argument(
+        "--json", action="store_true", help="a JSON object on stdout, progress as JSON lines"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.set_defaults(command=run)
 
@@ -106,8 +111,10 @@ def run(args: argparse.Namespace) -> int:
     signals = Signals()
     with signals.watched():
         info = devices.choose(args.device)
+        mode = "quiet" if args.quiet else "json" if args.json else "auto"
+        progress = Progress(first, last, mode=mode)
         if info.note:
-            note(info.note, args.quiet)
+            progress.say(info.note)
         with Simulation(scene, info, memory_limit=limit) as sim:
             cache = Cache.create(
                 args.out,
@@ -119,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
                 overwrite=args.overwrite,
                 resume=args.resume,
             )
-            job = Job(args, sim, cache, first, last, signals)
+            job = Job(args, sim, cache, first, last, signals, progress)
             return job.work()
 
 
@@ -167,38 +174,61 @@ class Job:
     first: int
     last: int
     signals: Signals
+    progress: Progress
     started: float = field(default_factory=time.perf_counter)
 
     def work(self) -> int:
-        self._resume()
-        progress = Progress(self.sim, self.last, quiet=self.args.quiet)
-        try:
-            self.signals.check()
-            if self.sim.frame == self.sim.scene.frames[0] and not self.sim.time:
-                self._write()
-            while self.sim.frame < self.last:
-                self.sim.advance(self.sim.frame + 1, on_step=self.signals.check)
-                self._write()
-                progress.frame_done()
-                self.signals.check()
-        except Interrupted:
-            progress.end()
-            return self._stop()
-        progress.end()
+        with self.progress:
+            self._resume()
+            try:
+                self._simulate()
+            except Interrupted:
+                return self._stop()
         self._finish()
         return 0
+
+    def _simulate(self) -> None:
+        sim = self.sim
+        self.signals.check()
+        if self.cache.last_frame != sim.frame and not sim.mid_frame:
+            self._write()
+        self.progress.first = sim.frame + 1
+        while sim.frame < self.last:
+            sim.advance(sim.frame + 1, on_step=self._after_step)
+            self._write()
+            report = sim.report
+            self.progress.frame(
+                sim.frame,
+                particles=report.particles,
+                ms_per_step=report.ms_per_step,
+                density_error=report.density_error_avg,
+                report=report.to_dict(),
+            )
+            self.signals.check()
+
+    def _after_step(self, step: StepReport) -> None:
+        self.signals.check()
+        share = self.sim.share_of_frame
+        if share:
+            self.progress.within(
+                self.sim.frame + 1,
+                share,
+                particles=self.sim.particles.count,
+                ms_per_step=sum(step.milliseconds.values()),
+                density_error=step.density_error_avg,
+            )
 
     def _resume(self) -> None:
         if not self.args.resume:
             return
         found = self.cache.read_checkpoint()
         if found is None:
-            note(f"{self.args.out}: no checkpoint, starting at the first frame", self.args.quiet)
+            self.progress.say(f"{self.args.out}: no checkpoint, starting at the first frame")
             return
         frame, arrays, meta = found
         self.sim.restore(arrays, meta)
         self.cache.truncate(frame)
-        note(f"{self.args.out}: going on after frame {frame}", self.args.quiet)
+        self.progress.say(f"{self.args.out}: going on after frame {frame}")
 
     def _write(self) -> None:
         sim = self.sim
@@ -206,41 +236,43 @@ class Job:
             return
         arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
         _refuse_bad(arrays, sim.frame)
-        report = sim.report.to_dict()
-        self.cache.write(sim.frame, arrays, report)
+        self.cache.write(sim.frame, arrays, sim.report.to_dict())
         every = self.args.checkpoint
         if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
             self.cache.write_checkpoint(sim.frame, *sim.state())
-        if self.args.json:
-            say_json({"event": "frame", **report}, compact=True)
 
     def _stop(self) -> int:
         """Leave a cache from which `--resume` goes on at this very step."""
-        if self.cache.last_frame == self.sim.frame:
-            self.cache.write_checkpoint(self.sim.frame, *self.sim.state())
-        complain(f"interrupted after frame {self.sim.frame}; --resume goes on from there")
+        frame = self.sim.frame
+        if self.cache.last_frame == frame:
+            self.cache.write_checkpoint(frame, *self.sim.state())
+            complain(f"interrupted after frame {frame}; --resume goes on from there")
+        else:
+            complain("interrupted before the first frame was written")
         if self.args.json:
-            say_json({"event": "interrupted", "frame": self.sim.frame}, compact=True)
+            say_json({"done": False, **self._summary()})
         return INTERRUPTED
 
     def _finish(self) -> None:
-        spent = time.perf_counter() - self.started
         if self.args.json:
-            summary = {
-                "event": "done",
-                "cache": self.args.out,
-                "scene": self.sim.scene.name,
-                "device": self.sim.device_name,
-                "frames": self.cache.frames(),
-                "particles": self.sim.particles.count,
-                "seconds": spent,
-            }
-            say_json(summary, compact=True)
+            say_json({"done": True, **self._summary()})
         elif not self.args.quiet:
             frames = self.cache.frames()
             count = f"{len(frames)} frames ({frames[0]}-{frames[-1]})" if frames else "no frames"
             total = sum(self.cache.entry(frame).bytes for frame in frames)
-            say(f"{self.args.out}: {count}, {size_text(total)}, in {duration_text(spent)}")
+            spent = duration(time.perf_counter() - self.started)
+            say(f"{self.args.out}: {count}, {size_text(total)}, in {spent}")
+
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "cache": str(self.args.out),
+            "scene": self.sim.scene.name,
+            "device": self.sim.device_name,
+            "frames": self.cache.frames(),
+            "particles": self.sim.particles.count,
+            "mass": self.sim.report.mass,
+            "seconds": time.perf_counter() - self.started,
+        }
 
 
 def _refuse_bad(arrays: dict[str, NDArray[Any]], frame: int) -> None:

@@ -35,12 +35,11 @@ def _how(spec: Spec) -> dict[str, Any]:
     text = spec.help_with_unit.replace("%", "%%")
     if spec.type is bool:
         return {"action": argparse.BooleanOptionalAction, "help": text}
-    unit = spec.choices and "{" + ",".join(map(str, spec.choices)) + "}"
-    name = unit or spec.name.upper()
-    return {"nargs": spec.size, "metavar": name, "help": text} if spec.size > 1 else {
-        "metavar": name,
-        "help": text,
-    }
+    name = spec.name.upper()
+    if spec.choices:
+        name = "{" + ",".join(map(str, spec.choices)) + "}"
+    how: dict[str, Any] = {"metavar": name, "help": text}
+    return how | {"nargs": spec.size} if spec.size > 1 else how
 
 
 def load(args: argparse.Namespace) -> Scene:

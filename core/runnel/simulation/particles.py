@@ -80,7 +80,9 @@ class Particles:
         if name in self._store:
             return self._store[name]
         if name not in DERIVED:
-            raise RunnelError(f"There is no channel {name!r}; there are {', '.join(self.channels)}.")
+            raise RunnelError(
+                f"There is no channel {name!r}; there are {', '.join(self.channels)}."
+            )
         derive: Callable[[], Array] = getattr(self, f"_{name}")
         return derive()
 
@@ -224,5 +226,5 @@ class Particles:
         dt = self._clock.last_dt
         if not dt:
             return np.zeros(self.count, np.float32)
-        pressure: Array = (self._read("pressure").reshape(-1) * (-1.0 / dt**2)).astype(np.float32)
-        return pressure
+        pressure: Array = 0.0 - self._read("pressure").reshape(-1) / dt**2  # 0, not -0
+        return pressure.astype(np.float32)

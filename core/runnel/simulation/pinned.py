@@ -31,7 +31,15 @@ class PinnedAllocator:
                 self._queue.context, cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR, size
             )
             both = cl.map_flags.READ | cl.map_flags.WRITE
-            raw, _ = cl.enqueue_map_buffer(self._queue, buffer, both, 0, (size,), np.uint8)
+            # The stubs know neither combined flags nor numpy's scalar types.
+            raw, _ = cl.enqueue_map_buffer(
+                self._queue,
+                buffer,
+                both,  # type: ignore[arg-type]
+                0,
+                (size,),
+                np.dtype(np.uint8),
+            )
         except (cl.MemoryError, cl.RuntimeError) as error:
             raise MemoryError(str(error)) from error
         start = -raw.ctypes.data % PAGE

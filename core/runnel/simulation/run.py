@@ -87,6 +87,15 @@ class Simulation:
         return self._clock.time
 
     @property
+    def share_of_frame(self) -> float:
+        """How much of the coming frame is done, 0 at a frame."""
+        return self._clock.done / self._clock.steps if self._clock.steps else 0.0
+
+    @property
+    def mid_frame(self) -> bool:
+        return self._clock.done > 0
+
+    @property
     def report(self) -> Report:
         """Of the last complete frame."""
         return self._report
@@ -108,9 +117,7 @@ class Simulation:
             "host": self.particles.store.bytes,
         }
 
-    def advance(
-        self, frame: int, *, on_step: Callable[[StepReport], None] | None = None
-    ) -> Report:
+    def advance(self, frame: int, *, on_step: Callable[[StepReport], None] | None = None) -> Report:
         """Simulate up to and including a frame; the report is that of this frame.
 
         `on_step` is called after each step; what it raises ends the call between two steps, and
@@ -348,22 +355,21 @@ class Simulation:
         try:
             yield
         except SimulationError as error:
-            self._fail(self._placed(error))
-            raise self._failed from error
+            raise self._fail(self._placed(error)) from error
         except RunnelError as error:
-            self._fail(error)
-            raise
+            raise self._fail(error) from error.__cause__
         except Exception as error:
             if not type(error).__module__.startswith("pyopencl"):
                 raise
-            self._fail(DeviceError(f"{self._backend.name}: {error} (frame {self.frame + 1})."))
-            raise self._failed from error
+            lost = DeviceError(f"{self._backend.name}: {error} (frame {self.frame + 1}).")
+            raise self._fail(lost) from error
 
-    def _fail(self, error: RunnelError) -> None:
+    def _fail(self, error: RunnelError) -> RunnelError:
         self._failed = error
         clock, next_id = self._kept
         self._clock.restore(clock)
         self.particles.freeze(next_id)
+        return error
 
     def _placed(self, error: SimulationError) -> SimulationError:
         message = f"{error.message} (at {self.time:.4g} s)"

@@ -82,7 +82,12 @@ class Stopwatch:
 
 
 def step(
-    backend: Backend, model: Model, fields: Fields, dt: float, limits: Iterations, timed: bool = True
+    backend: Backend,
+    model: Model,
+    fields: Fields,
+    dt: float,
+    limits: Iterations,
+    timed: bool = True,
 ) -> StepReport:
     """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1."""
     watch = Stopwatch(backend, timed)
