@@ -134,7 +134,8 @@ class OpenCLBackend:
         for k, column in enumerate(columns):
             fluids[:, k] = column
         self._buffers["fluids"] = self._upload(fluids)
-        wall = np.stack([c.wall_fill, c.wall_slope], axis=1).astype(np.float32)
+        columns = (c.wall_fill, c.wall_slope, c.wall_shear, np.zeros_like(c.wall_fill))
+        wall = np.stack(columns, axis=1).astype(np.float32)
         self._buffers["wall"] = self._upload(wall)
         self._buffers["bounds"] = self._allocate(self.tiles * 32)
         self._buffers["histogram"] = self._allocate(self.tiles * 4 << RADIX_BITS)

@@ -62,7 +62,7 @@ inline float contact_distance(float h, uint id)
 
 __kernel void correct_positions(
     // model
-    __global const float8 *fluids_in, __global const float2 *wall_in, const float2 same,
+    __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
     // state
     __global const float4 *material_in, __global const float4 *xp_in, __global float4 *xp_out, __global float4 *push,
     // neighbours
@@ -72,7 +72,7 @@ __kernel void correct_positions(
     const uint count)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
-    real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
+    const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
     const real p = LOAD(xp_in, w);
     const real h = KERNEL_RADIUS_I;
     const real rho0 = FLUID_I(RHO0);
@@ -85,9 +85,7 @@ __kernel void correct_positions(
         add_correction(list_in[k + 1], x, y, z, p, h, rho0, sigma, same, xp_in, material_in, fluids_in, &b);
     }
     const real scale = PAIR_DW_SCALE(h) / rho0;
-    x += (a.x + b.x) * scale;
-    y += (a.y + b.y) * scale;
-    z += (a.z + b.z) * scale;
+    real dx = (a.x + b.x) * scale, dy = (a.y + b.y) * scale, dz = (a.z + b.z) * scale;
 
     const uint near = near_in[CLUSTER_INDEX];
     if (near) {
@@ -95,21 +93,24 @@ __kernel void correct_positions(
             const uint i = LANE_PARTICLE;
             if (i >= count) continue;
             const float h_i = LANE_OF(h);
-            float3 moved = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
-            if (near & TWIN_BIT) moved += part_twins(i, range.x, end, list_in, xp_in, material_in);
+            const float3 from = xp_in[i].xyz;  // where the pressure was measured
+            float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
+            if (near & ~TWIN_BIT) by = mend_gradient(solids, solid_count, near, wall_in, from, 1.0f / h_i, by);
+            if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in);
+            float3 moved = from + by;
             if (near & ~TWIN_BIT) {
-                // The wall mirrors the particle's pressure; evaluated where the pressure was.
-                const float4 wall = wall_share(solids, solid_count, near, wall_in, xp_in[i].xyz, 1.0f / h_i);
+                // The wall mirrors the particle's pressure.
+                const float4 wall = wall_share(solids, solid_count, near, wall_in, from, 1.0f / h_i);
                 const float3 before = moved;
                 moved += (2.0f * LANE_OF(p) / LANE_OF(rho0)) * wall.xyz;
                 moved = put_outside(solids, solid_count, near, moved, contact_distance(h_i, PARTICLE_ID(i)));
                 push[i].xyz += moved - before;
             }
-            LANE_OF(x) = moved.x; LANE_OF(y) = moved.y; LANE_OF(z) = moved.z;
+            LANE_OF(dx) = moved.x - from.x; LANE_OF(dy) = moved.y - from.y; LANE_OF(dz) = moved.z - from.z;
         }
     }
-    STORE(x, xp_out, x);
-    STORE(y, xp_out, y);
-    STORE(z, xp_out, z);
+    STORE((x + dx), xp_out, x);
+    STORE((y + dy), xp_out, y);
+    STORE((z + dz), xp_out, z);
     STORE(p, xp_out, w);  // the next iteration's momentum
 }

@@ -42,7 +42,7 @@ inline void add_gradient(
 // weights: of the last change and of the residual (Chebyshev iteration, solver/acceleration.py).
 __kernel void compute_pressure(
     // model
-    __global const float8 *fluids_in, __global const float2 *wall_in, const float2 same,
+    __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
     // state
     __global const float4 *material_in, __global float4 *xp, __global float *pressure, __global float2 *fill_out,
     // neighbours

@@ -102,23 +102,23 @@ inline uint solids_near(__global const float *solids, uint solid_count, float3 l
 #define IS_NEAR(near, s) ((near) & (1U << MIN(s, 30U)))
 
 // ---- what the solid adds to the density (docs/theory: walls) ----
-// wall_in: (fill, slope) of a half space by distance/h in -1..1, WALL_SAMPLES + 1 rows.
-inline float2 half_space(__global const float2 *wall_in, float distance, float inverse_h)
+// wall_in: (fill, slope, shear, -) of a half space by distance/h in -1..1, WALL_SAMPLES + 1 rows.
+inline float4 half_space(__global const float4 *wall_in, float distance, float inverse_h)
 {
     const float q = (distance * inverse_h + 1.0f) * (0.5f * WALL_SAMPLES);
-    if (q <= 0.0f) return (float2)(1.0f, 0.0f);
-    if (q >= (float)WALL_SAMPLES) return (float2)(0.0f, 0.0f);
+    if (q <= 0.0f) return (float4)(1.0f, 0.0f, 1.0f, 0.0f);
+    if (q >= (float)WALL_SAMPLES) return (float4)(0.0f);
     const int k = (int)q;
-    const float2 a = wall_in[k], b = wall_in[k + 1];
-    const float2 v = a + (q - (float)k) * (b - a);
-    return (float2)(v.x, v.y * inverse_h);
+    const float4 a = wall_in[k], b = wall_in[k + 1];
+    const float4 v = a + (q - (float)k) * (b - a);
+    return (float4)(v.x, v.y * inverse_h, v.z, 0.0f);
 }
 
 // Share of a box along one axis and its slope: solid between -half and half, or all outside of that.
-inline float2 box_axis(__global const float2 *wall_in, float x, float half_size, float inverse_h, int inside)
+inline float2 box_axis(__global const float4 *wall_in, float x, float half_size, float inverse_h, int inside)
 {
-    const float2 a = half_space(wall_in, inside ? x + half_size : -half_size - x, inverse_h);
-    const float2 b = half_space(wall_in, half_size - x, inverse_h);
+    const float4 a = half_space(wall_in, inside ? x + half_size : -half_size - x, inverse_h);
+    const float4 b = half_space(wall_in, half_size - x, inverse_h);
     if (inside) {  // room left between the two walls
         return (float2)((1.0f - a.x) * (1.0f - b.x), -a.y * (1.0f - b.x) + b.y * (1.0f - a.x));
     }
@@ -126,11 +126,11 @@ inline float2 box_axis(__global const float2 *wall_in, float x, float half_size,
 }
 
 // (gradient, share) of one solid at x.
-inline float4 solid_share(__global const float *s, __global const float2 *wall_in, float3 x, float inverse_h)
+inline float4 solid_share(__global const float *s, __global const float4 *wall_in, float3 x, float inverse_h)
 {
     if ((int)s[0] != BOX) {
         float3 n;
-        const float2 v = half_space(wall_in, solid_distance(s, x, &n), inverse_h);
+        const float4 v = half_space(wall_in, solid_distance(s, x, &n), inverse_h);
         return (float4)(v.y * n, v.x);
     }
     const int inside = s[1] < 0.0f;
@@ -145,7 +145,7 @@ inline float4 solid_share(__global const float *s, __global const float2 *wall_i
 
 // (gradient, share) of all solids near a particle: 1 - product of the rooms they leave.
 inline float4 wall_share(
-    __global const float *solids, uint solid_count, uint near, __global const float2 *wall_in, float3 x, float inverse_h)
+    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, float3 x, float inverse_h)
 {
     float room = 1.0f;
     float3 gradient = (float3)(0.0f);
@@ -156,6 +156,33 @@ inline float4 wall_share(
         room *= 1.0f - one.w;
     }
     return (float4)(gradient, 1.0f - room);
+}
+
+// Beside a wall only part of the pressure gradient along the wall is seen: the fluid's share of it.
+// Scaling the correction along the wall keeps a resting fluid from sinking there.
+inline float along_wall(float shear) { return 1.0f / (1.0f - MIN(shear, 0.5f)); }
+
+inline float3 mend_gradient(
+    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in,
+    float3 x, float inverse_h, float3 correction)
+{
+    for (uint s = 0; s < solid_count; ++s) {
+        if (!IS_NEAR(near, s)) continue;
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        if ((int)row[0] == BOX && row[1] < 0.0f) {
+            const float3 at = to_local(row, x - solid_origin(row));
+            const float a = along_wall(half_space(wall_in, row[5] + at.x, inverse_h).z + half_space(wall_in, row[5] - at.x, inverse_h).z);
+            const float b = along_wall(half_space(wall_in, row[6] + at.y, inverse_h).z + half_space(wall_in, row[6] - at.y, inverse_h).z);
+            const float c = along_wall(half_space(wall_in, row[7] + at.z, inverse_h).z + half_space(wall_in, row[7] - at.z, inverse_h).z);
+            correction = to_world(row, to_local(row, correction) * (float3)(b * c, a * c, a * b));
+            continue;
+        }
+        float3 n;
+        const float factor = along_wall(half_space(wall_in, solid_distance(row, x, &n), inverse_h).z);
+        const float normal = dot(correction, n);
+        correction = normal * n + factor * (correction - normal * n);
+    }
+    return correction;
 }
 
 // ---- contact: where a particle at x has to go to be `distance` off every near solid ----

@@ -88,6 +88,7 @@ class Calibration:
     tensile_offset: float  # (W(d)/W(dq))^4: what a lattice pair has
     wall_fill: Array  # fill by a half space at distance -h..h (WALL_SAMPLES + 1 values)
     wall_slope: Array  # its slope by distance, times h
+    wall_shear: Array  # share of the wall in the gradient along it
 
 
 @lru_cache(maxsize=16)
@@ -102,7 +103,7 @@ def calibrate(name: str, dimensions: int, support: float = 4.0) -> Calibration:
     square = float(np.sum(gradients**2))
     largest = _largest_eigenvalue(w, dw, offsets, h) / square * (volume / fill) ** 2
     reference = float(w(np.array([0.1]))[0]) / fill
-    wall_fill, wall_slope = _wall_tables(w, dw, dimensions, h, fill)
+    wall_fill, wall_slope, wall_shear = _wall_tables(w, dw, dimensions, h, fill)
     return Calibration(
         kernel=name,
         dimensions=dimensions,
@@ -118,6 +119,7 @@ def calibrate(name: str, dimensions: int, support: float = 4.0) -> Calibration:
         tensile_offset=(float(w(np.array([1 / h]))[0]) / fill / reference) ** 4,
         wall_fill=wall_fill,
         wall_slope=wall_slope,
+        wall_shear=wall_shear,
     )
 
 
@@ -142,8 +144,10 @@ def _largest_eigenvalue(
 
 def _wall_tables(
     w: Callable[[Array], Array], dw: Callable[[Array], Array], dimensions: int, h: float, fill: float
-) -> tuple[Array, Array]:
-    """Fill by a wall and its slope times h, by the wall's distance over h in -1..1.
+) -> tuple[Array, Array, Array]:
+    """Fill by a wall, its slope times h, and its share of the gradient along the wall.
+
+    By the wall's distance over h in -1..1.
 
     The solid counts as layers of fluid at half, one and a half, ... spacings
     behind its surface, each spread evenly over its plane. So a lattice whose
@@ -163,26 +167,34 @@ def _wall_tables(
         total = np.sum(per_layer, axis=1)
         return total * (volume * lattice_sum / float(np.interp(0.5 / h, q, total)))
 
-    def at_layers(f: Callable[[Array], Array], along: bool) -> Array:
-        return np.interp(np.abs(layers), _HEIGHTS, _plane_integral(f, dimensions, along), right=0.0)
+    def at_layers(f: Callable[[Array], Array], moment: str) -> Array:
+        plane = _plane_integral(f, dimensions, moment)
+        return np.interp(np.abs(layers), _HEIGHTS, plane, right=0.0)
 
-    share = table(at_layers(w, False), float(np.sum(w(r / h))))
+    share = table(at_layers(w, "none"), float(np.sum(w(r / h))))
     share = np.minimum(np.maximum.accumulate(share[::-1])[::-1], 1.0)
     # Layers on the far side of a particle inside the solid pull the other way.
     slope = table(
-        np.sign(layers) * at_layers(dw, True), float(np.sum(dw(r / h) * -beside[:, -1] / r))
+        np.sign(layers) * at_layers(dw, "normal"), float(np.sum(dw(r / h) * -beside[:, -1] / r))
     )
-    return share, np.minimum(slope, 0.0)
+    # Of sum x dW/dx, the gradient's measure along the wall, this part lies behind it.
+    whole = lattice(dimensions, h)
+    moment = float(np.sum(dw(np.linalg.norm(whole, axis=1) / h) * whole[:, 0] ** 2
+                          / np.linalg.norm(whole, axis=1)))
+    missing = float(np.sum(dw(r / h) * beside[:, 0] ** 2 / r))
+    shear = table(at_layers(dw, "tangent"), missing / moment / volume)
+    return share, np.minimum(slope, 0.0), np.clip(shear, 0.0, 1.0)
 
 
 _HEIGHTS = np.linspace(0, 1, 1001)
 
 
-def _plane_integral(f: Callable[[Array], Array], dimensions: int, along: bool = False) -> Array:
-    """Integral of f(r) over planes at _HEIGHTS (h = 1); of f(r) z/r if `along`."""
+def _plane_integral(f: Callable[[Array], Array], dimensions: int, moment: str) -> Array:
+    """Integral over planes at _HEIGHTS (h = 1) of f(r), f(r) z/r or f(r) x^2/r (x in the plane)."""
     z = _HEIGHTS[:, None]
     t = np.sqrt(1 - z * z) * (np.arange(400) + 0.5) / 400
     r = np.minimum(np.sqrt(z * z + t * t), 1.0)
     ring = {2: 2.0 * np.ones_like(t), 3: 2 * math.pi * t}[dimensions]
-    values = f(r) * ring * (z / np.maximum(r, 1e-12) if along else 1.0)
-    return np.mean(values, axis=1) * np.sqrt(1 - z[:, 0] ** 2)
+    across = t * t / (dimensions - 1)
+    weight = {"none": 1.0, "normal": z / np.maximum(r, 1e-12), "tangent": across / np.maximum(r, 1e-12)}
+    return np.mean(f(r) * ring * weight[moment], axis=1) * np.sqrt(1 - z[:, 0] ** 2)
