@@ -8,7 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runnel.backends.reference import zindex
-from runnel.backends.reference.neighbors import adjacent_cells, cell_keys, find_neighbors
+from runnel.backends.reference.neighbors import (
+    ROOM,
+    adjacent_cells,
+    cell_keys,
+    find_neighbors,
+)
 from runnel.errors import SimulationError
 
 LOW, HIGH = -zindex.BIAS, zindex.BIAS - 1
@@ -91,6 +96,14 @@ def test_many_mixed_neighbors(dimensions):
         x[:, 1] = 0
     h = rng.choice([0.05, 0.13], len(x)).astype(np.float32)
     assert found_pairs(x, h) == brute_force(x, h)
+
+
+def test_crowd_of_neighbors():
+    """More neighbours than one search has room for."""
+    x = np.random.default_rng(6).uniform(-0.7, 0.7, (300, 3)).astype(np.float32)
+    pairs = found_pairs(x, np.ones(300, np.float32))
+    assert len(pairs) > 300 * ROOM
+    assert pairs == brute_force(x, np.ones(300))
 
 
 def test_pair_at_the_radius_is_none():

@@ -109,16 +109,15 @@ class ReferenceBackend:
         d["push"][:] = 0
 
     def find_neighbors(self) -> None:
-        self._reorder(np.flatnonzero(self._alive))
+        if not self._alive.all():
+            self._reorder(np.flatnonzero(self._alive))
         d = self._data
-        if len(d["id"]) == 0:
-            keys = np.zeros(0, np.uint64)
-        else:
-            keys = cell_keys(d["predicted"], float(d["kernel_radius"].max()), d["id"])
-            order = np.argsort(keys, kind="stable")
-            keys = keys[order]
-            self._reorder(order)
-        self._neighbors = find_neighbors(keys, self._data["predicted"], self._data["kernel_radius"])
+        cell_size = float(d["kernel_radius"].max(initial=0.0)) or 1.0
+        keys = cell_keys(d["predicted"], cell_size, d["id"])
+        order = np.argsort(keys, kind="stable")
+        self._reorder(order)
+        d = self._data
+        self._neighbors = find_neighbors(keys[order], d["predicted"], d["kernel_radius"])
 
     def compute_pressure(self, first: bool) -> None:
         d, m = self._data, self.model

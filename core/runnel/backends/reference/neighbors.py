@@ -22,6 +22,9 @@ Offsets = NDArray[np.int64]
 Indices = NDArray[np.int32]
 
 
+ROOM = 63  # neighbours of a particle, up to which one search does; the lattice has 26
+
+
 class Neighbors(NamedTuple):
     """Neighbours of particle i: items[start[i]:start[i + 1]], without i itself."""
 
@@ -62,7 +65,10 @@ def find_neighbors(keys: Keys, x: Array, h: Array) -> Neighbors:
     bounds = np.append(firsts, n)  # the last cell ends with the particles (trap T8)
     around = adjacent_cells(keys[firsts])
     start = np.zeros(n + 1, np.int64)
-    np.cumsum(count_pairs(bounds, around, x, h), out=start[1:])
+    counts, first = count_pairs(bounds, around, x, h)
+    np.cumsum(counts, out=start[1:])
+    if counts.max() <= ROOM:
+        return Neighbors(start, pack_pairs(start, first))
     return Neighbors(start, list_pairs(bounds, around, x, h, start))
 
 
@@ -91,8 +97,10 @@ def adjacent_cells(cells: Keys) -> Indices:
 
 
 @parallel
-def count_pairs(bounds: Offsets, around: Indices, x: Array, h: Array) -> Offsets:
+def count_pairs(bounds: Offsets, around: Indices, x: Array, h: Array) -> tuple[Offsets, Indices]:
+    """Number of neighbours of each particle, and the first ROOM of them."""
     counts = np.empty(len(x), np.int64)
+    first = np.empty((len(x), ROOM + 1), np.int32)  # written without a branch: one to spare
     for c in prange(len(around)):
         for i in range(bounds[c], bounds[c + 1]):
             x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
@@ -103,31 +111,36 @@ def count_pairs(bounds: Offsets, around: Indices, x: Array, h: Array) -> Offsets
                 for j in range(bounds[around[c, k]], bounds[around[c, k] + 1]):
                     d0, d1, d2 = x0 - x[j, 0], x1 - x[j, 1], x2 - x[j, 2]
                     reach = double(max(h[i], h[j]))
-                    found += d0 * d0 + d1 * d1 + d2 * d2 < reach * reach
-            counts[i] = found - 1  # itself
-    return counts
+                    first[i, min(found, ROOM)] = j
+                    found += j != i and d0 * d0 + d1 * d1 + d2 * d2 < reach * reach
+            counts[i] = found
+    return counts, first
+
+
+@parallel
+def pack_pairs(start: Offsets, first: Indices) -> Indices:
+    items = np.empty(start[-1], np.int32)
+    for i in prange(len(first)):
+        for k in range(start[i + 1] - start[i]):
+            items[start[i] + k] = first[i, k]
+    return items
 
 
 @parallel
 def list_pairs(bounds: Offsets, around: Indices, x: Array, h: Array, start: Offsets) -> Indices:
+    """All neighbours, where some particle has more than ROOM."""
     items = np.empty(start[-1], np.int32)
     for c in prange(len(around)):
-        candidates = 1
-        for k in range(27):
-            if around[c, k] >= 0:
-                candidates += bounds[around[c, k] + 1] - bounds[around[c, k]]
-        found = np.empty(candidates, np.int32)  # written without a branch, hence one to spare
         for i in range(bounds[c], bounds[c + 1]):
             x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
-            count = 0
+            place = start[i]
             for k in range(27):
                 if around[c, k] < 0:
                     continue
                 for j in range(bounds[around[c, k]], bounds[around[c, k] + 1]):
                     d0, d1, d2 = x0 - x[j, 0], x1 - x[j, 1], x2 - x[j, 2]
                     reach = double(max(h[i], h[j]))
-                    found[count] = j
-                    count += j != i and d0 * d0 + d1 * d1 + d2 * d2 < reach * reach
-            for k in range(count):
-                items[start[i] + k] = found[k]
+                    if j != i and d0 * d0 + d1 * d1 + d2 * d2 < reach * reach:
+                        items[place] = j
+                        place += 1
     return items
