@@ -43,6 +43,7 @@ class Particles:
         self._model = model
         self._clock = clock
         self._ledger = ledger
+        backend.load({name: np.zeros((0, width), t) for name, (t, width) in SOLVER_CHANNELS.items()})
         self._own = frozenset(store.channels)  # those that users did not add
         self._live = True  # the device holds what the store does, or newer
         self._ids: NDArray[np.uint32] | None = None  # in the device's order
