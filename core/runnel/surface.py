@@ -34,7 +34,8 @@ class SurfaceOptions:
 
     smoothing_length: float = 2.0
     cube_size: float = 0.5  # of the marching cubes' grid
-    # With 20 rounds of smoothing, 0.57 keeps a block's volume within 1 %; lower swells.
+    # Lower swells. 0.57 with 20 rounds keeps the volume of blocks of 4096 particles and more, and
+    # of a ball, within 1 %. Thin parts shrink: 3 % in a block of 512 and in a splashing dam break.
     threshold: float = 0.57
     smoothing_rounds: int = 20
     channels: tuple[str, ...] = CARRIED

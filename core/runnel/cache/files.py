@@ -86,7 +86,11 @@ def plain(value: Any) -> Any:
     raise CacheError(f"{value!r} of type {type(value).__name__} cannot be stored as JSON.")
 
 
+def canonical(value: Any) -> str:
+    """JSON text that is the same for equal values, whatever the order of their keys."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def sha256(value: Any) -> str:
-    """Identity of a JSON value, whatever the order of its keys."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Identity of a JSON value."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

