@@ -475,8 +475,9 @@ class Solver:
         (0.0, 0.0, -9.81), unit="m/s^2", hard=(-1e5, 1e5), soft=(-20, 20),
         default_text='[0, 0, -9.81], with up = "y" [0, -9.81, 0]', help="Gravity.",
     )
-    kernel: Literal["poly6", "cubic", "gaussian"] = param(
-        "poly6", help="Smoothing kernel; poly6 uses the spiky kernel for gradients.",
+    kernel: Literal["wendland", "poly6", "cubic", "gaussian"] = param(
+        "wendland",
+        help="Smoothing kernel. poly6, with the spiky kernel for gradients, is that of the papers.",
     )
     support: float = param(
         4.0, hard=(3.0, 6.0), soft=(3.0, 6.0),
@@ -487,7 +488,6 @@ class Solver:
         help="Stiffness of the density constraint: of a full neighbourhood, or of each particle's "
         "own (slower, the reference).",
     )
-    warm_start: bool = param(True, help="Carry pressures over into the next step.")
     reorder_interval: int = param(
         1, hard=(1, 1000), soft=(1, 20),
         help="Steps between full sorts of the particle data. A matter of speed only.",

@@ -66,7 +66,6 @@ BAD: list[tuple[str, Any]] = [
     ("solver", {"gravity": [0, 0]}),
     ("solver", {"gravity": None}),
     ("solver", {"kernel": "spiky"}),
-    ("solver", {"warm_start": 1}),
     ("solver", {"support": 2.0}),
     ("domain", {"mode": "open"}),
     ("output", {"channels": ["a b"]}),

@@ -42,6 +42,7 @@ Array = NDArray[np.float32]
 @dataclass(frozen=True)
 class Survey:
     max_speed: float  # [m/s]
+    pressure_rate: float  # largest sqrt(P / rho0) / d [1/s]: times dt, squared, the pressure number
     count: int  # living particles
     bad_id: int | None  # id of a particle with NaN or infinity, if any
 
@@ -54,7 +55,9 @@ class Backend(Protocol):
         """Particles alive."""
 
     def load(self, channels: Mapping[str, NDArray]) -> None:
-        """Replace all particles. Keys: SOLVER_CHANNELS; "expiry" may be left out."""
+        """Replace all particles. Keys: SOLVER_CHANNELS and "pressure" of the last step [Pa], which,
+        as "expiry", may be left out.
+        """
 
     def append(self, channels: Mapping[str, NDArray]) -> None:
         """Add particles."""
@@ -77,8 +80,8 @@ class Backend(Protocol):
     def find_neighbors(self) -> None:
         """Pairs within max(h_i, h_j) at x*. Drops particles that died."""
 
-    def compute_pressure(self, first: bool) -> None:
-        """fill and p at x*: eq. 1, 2; `first` of the step."""
+    def compute_pressure(self, momentum: float, gain: float) -> None:
+        """fill at x* and the change of p: eq. 1, 2 with weights of solver/acceleration.py."""
 
     def density_error(self) -> tuple[float, float]:
         """Mean and largest max(fill - 1, 0) of the last compute_pressure."""

@@ -59,7 +59,6 @@ class OpenCLBackend:
         *,
         kernel_radii: tuple[float, ...] = (),
         reorder_interval: int = 1,
-        warm_start: float = 0.0,
         vector_lanes: bool | None = None,
     ) -> None:
         import pyopencl as cl
@@ -73,11 +72,9 @@ class OpenCLBackend:
         on_cpu = bool(self.device.type & cl.device_type.CPU)
         self.vector_lanes = on_cpu if vector_lanes is None else vector_lanes
         self.reorder_interval = max(1, reorder_interval)
-        self.warm_start = warm_start
-        self.memory = 1.0
-        self.weights = lambda k: (0.0, model.calibration.relaxation)
-        # A tile is one work-item of the serial passes (sort, sums): few and long on CPUs.
-        self.tiles = 4 * max(1, self.device.max_compute_units) if on_cpu else 512
+        # A tile is one work-item of the serial passes (sort, sums): few and long on CPUs. The number
+        # decides the order of sums, so it must not follow the number of threads.
+        self.tiles = 32 if on_cpu else 512
         self.group = 8 if on_cpu else 64
         self._radii = set(kernel_radii)
         self._programs: dict[tuple[int, ...], dict[str, Any]] = {}
@@ -234,7 +231,7 @@ class OpenCLBackend:
             "fluid_fill": ("fill", np.float32, 2, 0),
             "fill": ("fill", np.float32, 2, 1),
             "push": ("push", np.float32, 4, slice(0, 3)),
-            "total_pressure": ("pressure", np.float32, 1, 0),
+            "multiplier": ("pressure", np.float32, 1, 0),
             "vorticity": ("vorticity", np.float32, 4, slice(0, 3)),
         }
         if name == "vorticity" and self._vorticity_rows != self._rows:
@@ -413,7 +410,7 @@ class OpenCLBackend:
         b, n = self._buffers, self._rows
         padded = (n // CLUSTER + 1) * CLUSTER
         self._run(program, "place_predicted", padded, b["x"], b["v"], b["material"], b["xp"], b["xp2"], b["push"],
-                  b["pressure"], b["fill"], u32(n), u32(padded), f32(self._dt), f32(self.warm_start), self._same)
+                  b["pressure"], b["fill"], u32(n), u32(padded), f32(self._dt), self._same)
         self._run(program, "clear_cells", self._slots, b["cell_key"], u32(self._slots))
         self._run(program, "fill_cells", n, b["key"], b["cell_key"], b["cell_range"], u32(n), u32(self._slots - 1))
         while True:
@@ -432,15 +429,12 @@ class OpenCLBackend:
                 return
             self._reserve_lists(used + used // 4)
 
-    def compute_pressure(self, first: bool) -> None:
+    def compute_pressure(self, momentum: float, gain: float) -> None:
         b = self._buffers
-        if first:
-            self._iteration = 0
-        weights = np.array(self.weights(self._iteration), f32)
-        self._iteration += 1
+        weights = np.array([momentum, gain], f32)
         self._run_lanes("compute_pressure", b["fluids"], b["wall"], self._same, b["material"], b["xp"], b["pressure"],
                         b["fill"], b["list"], b["list_range"], b["near"], b["solids"], u32(self._solid_count),
-                        u32(self._rows), weights, u32(first))
+                        u32(self._rows), weights)
 
     def density_error(self) -> tuple[float, float]:
         if self._rows == 0:
@@ -462,7 +456,7 @@ class OpenCLBackend:
         b = self._buffers
         self._run(self._program(), "update_velocities", self._rows, b["material"], b["xp"], b["pressure"], b["push"],
                   b["near"], b["x"], b["v"], b["solids"], u32(self._solid_count), u32(self._rows), f32(self._dt),
-                  f32(self._rest_speed), f32(self.memory))
+                  f32(self._rest_speed))
 
     def apply_viscosity(self) -> None:
         b, passes = self._buffers, self.model.viscosity_passes
@@ -483,7 +477,7 @@ class OpenCLBackend:
 
     def apply_confinement(self) -> None:
         b = self._buffers
-        self._run(self._program(), "apply_confinement", self._rows, b["fluids"], self._same, b["material"], b["xp"],
+        self._run_lanes("apply_confinement", b["fluids"], self._same, b["material"], b["xp"],
                   b["vorticity"], b["v"], b["list"], b["list_range"], u32(self._rows), f32(self._dt))
 
     def remove(
@@ -499,16 +493,19 @@ class OpenCLBackend:
 
     def survey(self) -> Survey:
         if self._rows == 0:
-            return Survey(0.0, 0, None)
+            return Survey(0.0, 0.0, 0, None)
         b = self._buffers
-        self._run(self._program(), "survey", self.tiles, b["x"], b["v"], b["bounds"], u32(self._rows), u32(self.tiles),
-                  group=1)
+        self._run(self._program(), "survey", self.tiles, b["fluids"], b["material"], b["x"], b["v"], b["bounds"],
+                  u32(self._rows), u32(self.tiles), group=1)
         rows = self._fetch("bounds", np.float32, 4, self.tiles)
         bad = int(rows[:, 1].view(np.uint32).min())
         self.count = self._rows - int(rows[:, 2].view(np.uint32).sum())
         self._living = None
         return Survey(
-            float(np.sqrt(rows[:, 0].max())), self.count, self._id_of(bad) if bad < self._rows else None
+            max_speed=float(np.sqrt(rows[:, 0].max())),
+            pressure_rate=float(np.sqrt(rows[:, 3].max())),
+            count=self.count,
+            bad_id=self._id_of(bad) if bad < self._rows else None,
         )
 
     def neighbor_lists(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -537,9 +534,8 @@ def kernel_defines(c: Calibration) -> dict[str, int | float]:
     elif c.kernel == "cubic":
         w_scale = dw_scale = float(w(np.zeros(1))[0])
     elif c.kernel == "wendland":
-        w_scale = float(w(np.zeros(1))[0]); dw_scale = 20 * w_scale
-    elif c.kernel == "smooth6":
-        w_scale = float(w(np.zeros(1))[0]); dw_scale = 6 * w_scale
+        w_scale = float(w(np.zeros(1))[0])
+        dw_scale = 20 * w_scale
     else:
         sharpness = 1 / GAUSSIAN_WIDTH**2
         w_scale = float(w(np.zeros(1))[0]) / (1 - math.exp(-sharpness))

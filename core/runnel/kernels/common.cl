@@ -6,7 +6,7 @@
 //   LANES_IN_VECTOR 0: a work-item is a particle, `real` is float (GPUs: eight items share a list)
 // The same pass source serves both.
 //
-// Defines: LANES_IN_VECTOR, DIMENSIONS, KERNEL_{POLY6,CUBIC,GAUSSIAN}, MIXED_SIZES, MIXED_FLUIDS,
+// Defines: LANES_IN_VECTOR, DIMENSIONS, KERNEL_{WENDLAND,POLY6,CUBIC,GAUSSIAN}, MIXED_SIZES, MIXED_FLUIDS,
 // and the constants of solver/calibration.py.
 
 #define CLUSTER 8
@@ -67,7 +67,21 @@ inline real inverse_sqrt(real x) { return rsqrt(x); }
 // ---- smoothing kernels, normalised to the lattice: W^ = W / S0 (docs/theory) ----
 // kernel_w(r2, inverse_h2) * W_SCALE / h^D   is W^
 // kernel_dw(r, inverse_h)  * DW_SCALE / h^(D+1) is dW^/dr, negative inside, 0 outside
-#if KERNEL_POLY6
+#if KERNEL_WENDLAND
+inline real kernel_w(real r2, real inverse_h2)
+{
+    const real q2 = r2 * inverse_h2;
+    const real q = q2 * inverse_sqrt(MAX(q2, (real)1e-12f));
+    const real s = MAX(1.0f - q, (real)0.0f), s2 = s * s;
+    return s2 * s2 * (4.0f * q + 1.0f);
+}
+inline real kernel_dw(real r, real inverse_h)
+{
+    const real q = r * inverse_h;
+    const real s = MAX(1.0f - q, (real)0.0f);
+    return -q * s * s * s;
+}
+#elif KERNEL_POLY6
 inline real kernel_w(real r2, real inverse_h2)
 {
     const real t = MAX(1.0f - r2 * inverse_h2, (real)0.0f);
@@ -93,32 +107,6 @@ inline real kernel_dw(real r, real inverse_h)
     const real outer = MAX(1.0f - q, (real)0.0f);
     const real inner = MAX(0.5f - q, (real)0.0f);
     return -6.0f * outer * outer + 24.0f * inner * inner;
-}
-#elif KERNEL_WENDLAND
-inline real kernel_w(real r2, real inverse_h2)
-{
-    const real q2 = r2 * inverse_h2;
-    const real q = q2 * inverse_sqrt(MAX(q2, (real)1e-12f));
-    const real s = MAX(1.0f - q, (real)0.0f), s2 = s * s;
-    return s2 * s2 * (4.0f * q + 1.0f);
-}
-inline real kernel_dw(real r, real inverse_h)
-{
-    const real q = r * inverse_h;
-    const real s = MAX(1.0f - q, (real)0.0f);
-    return -q * s * s * s;
-}
-#elif KERNEL_SMOOTH6
-inline real kernel_w(real r2, real inverse_h2)
-{
-    const real t = MAX(1.0f - r2 * inverse_h2, (real)0.0f);
-    return t * t * t;
-}
-inline real kernel_dw(real r, real inverse_h)
-{
-    const real q = r * inverse_h;
-    const real t = MAX(1.0f - q * q, (real)0.0f);
-    return -q * t * t;
 }
 #elif KERNEL_GAUSSIAN
 inline real kernel_w(real r2, real inverse_h2)

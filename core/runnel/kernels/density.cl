@@ -7,7 +7,7 @@ inline void add_neighbor(
     __global const float4 *xp, __global const float4 *material_in, __global const float8 *fluids_in,
     real *fill, real *lowest)
 {
-    const float4 q = xp[j];
+    const float3 q = (float3)(xp[j].x, xp[j].y, xp[j].z);  // not w: others are writing theirs
     const float h_j = KERNEL_RADIUS_J(j);
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
     const real r2 = dx * dx + dy * dy + dz * dz;
@@ -26,7 +26,7 @@ inline void add_gradient(
     __global const float4 *xp, __global const float4 *material_in, __global const float8 *fluids_in,
     real *gx, real *gy, real *gz, real *square)
 {
-    const float4 q = xp[j];
+    const float3 q = (float3)(xp[j].x, xp[j].y, xp[j].z);
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
     const real r2 = MAX(dx * dx + dy * dy + dz * dz, (real)1e-24f);
     const real inverse_r = inverse_sqrt(r2);
@@ -49,7 +49,7 @@ __kernel void compute_pressure(
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
     __global const float *solids, const uint solid_count,
-    const uint count, const float2 weights, const uint first)
+    const uint count, const float2 weights)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const real x = LOAD(xp, x), y = LOAD(xp, y), z = LOAD(xp, z);
@@ -97,9 +97,11 @@ __kernel void compute_pressure(
 #endif
     const real before = LOAD_FLOAT(pressure);
     const real last = LOAD(xp, w);
-    real total = before + weights.x * last - weights.y * per_compression * c;
-    total = MIN(total, lowest * stiffness * FLUID_I(ATTRACTION));
-    const real change = first ? total : total - before;
+    // Multipliers add up over the iterations of a step: never above what tension allows, so that
+    // an iteration that went too far is taken back.
+    const real total = MIN(before + weights.x * last - weights.y * per_compression * c,
+                           lowest * stiffness * FLUID_I(ATTRACTION));
+    const real change = total - before;
     STORE_FLOAT(total, pressure);
     STORE(change, xp, w);
     FOR_LANES fill_out[LANE_PARTICLE] = (float2)(LANE_OF(fluid), LANE_OF(fill));

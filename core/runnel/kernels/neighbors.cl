@@ -164,14 +164,14 @@ __kernel void place_predicted(
     __global const float4 *x_in, __global float4 *v, __global float4 *material,
     __global float4 *xp_out, __global float4 *xp_other_out, __global float4 *push_out,
     __global float *pressure_out, __global float2 *fill_out,
-    const uint count, const uint padded, const float dt, const float warm, const float2 same)
+    const uint count, const uint padded, const float dt, const float2 same)
 {
     const uint i = get_global_id(0);
     if (i >= padded) return;
     push_out[i] = (float4)(0.0f);
     if (i < count) {
         xp_out[i] = (float4)(x_in[i].xyz + dt * v[i].xyz, 0.0f);
-        pressure_out[i] = warm * v[i].w;
+        pressure_out[i] = 0.0f;
         return;
     }
     const float4 ghost = (float4)(1e9f, 1e9f, 1e9f, 0.0f);

@@ -117,12 +117,14 @@ inline float4 half_space(__global const float4 *wall_in, float distance, float i
 // Share of a box along one axis and its slope: solid between -half and half, or all outside of that.
 inline float2 box_axis(__global const float4 *wall_in, float x, float half_size, float inverse_h, int inside)
 {
-    const float4 a = half_space(wall_in, inside ? x + half_size : -half_size - x, inverse_h);
-    const float4 b = half_space(wall_in, half_size - x, inverse_h);
     if (inside) {  // room left between the two walls
+        const float4 a = half_space(wall_in, half_size + x, inverse_h), b = half_space(wall_in, half_size - x, inverse_h);
         return (float2)((1.0f - a.x) * (1.0f - b.x), -a.y * (1.0f - b.x) + b.y * (1.0f - a.x));
     }
-    return (float2)(a.x - b.x, -a.y + b.y);
+    // What lies behind the near face less what lies behind the far one.
+    const float side = x < 0.0f ? -1.0f : 1.0f;
+    const float4 a = half_space(wall_in, side * x - half_size, inverse_h), b = half_space(wall_in, side * x + half_size, inverse_h);
+    return (float2)(a.x - b.x, side * (a.y - b.y));
 }
 
 // (gradient, share) of one solid at x.
@@ -183,6 +185,16 @@ inline float3 mend_gradient(
         correction = normal * n + factor * (correction - normal * n);
     }
     return correction;
+}
+
+// Distance to face `face` (0..2: the nearer one of each axis) of a container, and its normal.
+inline float face_distance(__global const float *s, float3 x, int face, float3 *normal)
+{
+    const float3 at = to_local(s, x - solid_origin(s));
+    const float c = face == 0 ? at.x : face == 1 ? at.y : at.z;
+    const float side = c < 0.0f ? 1.0f : -1.0f;
+    *normal = to_world(s, (float3)(face == 0 ? side : 0.0f, face == 1 ? side : 0.0f, face == 2 ? side : 0.0f));
+    return s[5 + face] + side * c;
 }
 
 // ---- contact: where a particle at x has to go to be `distance` off every near solid ----

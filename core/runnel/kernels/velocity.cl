@@ -1,7 +1,7 @@
 // velocity.cl: forces, velocities from positions, wall response, viscosity, vorticity, removal.
 // docs/theory/equations.md: forces, contact, (5), vorticity. Twin: backends/reference.
 //
-// x: (position, expiry [s]; below 0 once dead). v: (velocity, multiplier of the last step).
+// x: (position, expiry [s]; below 0 once dead). v: (velocity, pressure [Pa]).
 
 #define WIND 0
 #define POINT 1
@@ -45,36 +45,48 @@ __kernel void apply_forces(
     v[i] = velocity;
 }
 
-// Coulomb friction, bounce and stickiness at the velocity; u is the wall's own.
-inline float3 wall_response(
-    __global const float *solids, uint solid_count, uint near, float3 x, float3 v, float3 v_before,
+// Friction, bounce and stickiness of one wall with normal n at distance phi; u is the wall's own velocity.
+inline float3 respond(
+    __global const float *solid, float phi, float3 n, float3 u, float3 v, float3 v_before,
     float3 push, float contact, float dt, float rest_speed)
 {
-    for (uint s = 0; s < solid_count; ++s) {
-        if (!IS_NEAR(near, s)) continue;
-        __global const float *row = solids + s * SOLID_COLUMNS;
-        const float friction = row[2], bounce = row[3], stickiness = row[4];
-        if (friction == 0.0f && bounce == 0.0f && stickiness == 0.0f) continue;
-        float3 n;
-        if (solid_distance(row, x, &n) > 1.1f * contact) continue;
-        const float3 u = solid_velocity(row, x);
-        const float3 relative = v - u;
-        const float pushed = dot(push, n);
-        float normal = dot(relative, n);
-        float3 tangent = relative - normal * n;
-        if (pushed > 0.0f) {
-            const float speed = sqrt(dot(tangent, tangent));
-            if (speed > 0.0f) tangent *= MAX(0.0f, 1.0f - friction * pushed / (dt * speed));
-            const float arriving = dot(v_before - u, n);
-            // A particle at rest arrives with what gravity gave it in this step: no bounce.
-            if (-arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
-        }
+    const float friction = solid[2], bounce = solid[3], stickiness = solid[4];
+    const float3 relative = v - u;
+    const float pushed = dot(push, n);
+    float normal = dot(relative, n);
+    float3 tangent = relative - normal * n;
+    if (pushed > 0.0f) {  // Coulomb: pressure against the wall counts, not contact alone
+        const float speed = sqrt(dot(tangent, tangent));
+        if (speed > 0.0f) tangent *= MAX(0.0f, 1.0f - friction * pushed / (dt * speed));
+    }
+    if (phi < 1.1f * contact) {
+        const float arriving = dot(v_before - u, n);
+        // A particle at rest arrives with what gravity gave it in this step: no bounce.
+        if (pushed > 0.0f && -arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
         if (stickiness > 0.0f) {
             const float keep = pow(1.0f - stickiness, 60.0f * dt);
             tangent *= keep;
             if (normal > 0.0f) normal *= keep;
         }
-        v = u + normal * n + tangent;
+    }
+    return u + normal * n + tangent;
+}
+
+inline float3 wall_response(
+    __global const float *solids, uint solid_count, uint near, float3 x, float3 v, float3 v_before,
+    float3 push, float h, float contact, float dt, float rest_speed)
+{
+    for (uint s = 0; s < solid_count; ++s) {
+        if (!IS_NEAR(near, s)) continue;
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        if (row[2] == 0.0f && row[3] == 0.0f && row[4] == 0.0f) continue;
+        const float3 u = solid_velocity(row, x);
+        const int faces = ((int)row[0] == BOX && row[1] < 0.0f) ? 3 : 1;  // a container's walls act each by itself
+        for (int face = 0; face < faces; ++face) {
+            float3 n;
+            const float phi = faces == 3 ? face_distance(row, x, face, &n) : solid_distance(row, x, &n);
+            if (phi < h) v = respond(row, phi, n, u, v, v_before, push, contact, dt, rest_speed);
+        }
     }
     return v;
 }
@@ -84,19 +96,22 @@ __kernel void update_velocities(
     __global const float4 *push_in, __global const uint *near_in,
     __global float4 *x, __global float4 *v,
     __global const float *solids, const uint solid_count,
-    const uint count, const float dt, const float rest_speed, const float memory)
+    const uint count, const float dt, const float rest_speed)
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
     const float4 from = x[i], to = xp_in[i];
-    float3 velocity = (to.xyz - from.xyz) / dt;
+    // (x* - x)/dt, written so that the rounding of x + dt v stays out of v.
+    const float3 before = v[i].xyz;
+    float3 velocity = before + (to.xyz - (from.xyz + dt * before)) / dt;
     const uint near = near_in[i / CLUSTER] & ~TWIN_BIT;
     if (near) {
-        velocity = wall_response(solids, solid_count, near, to.xyz, velocity, v[i].xyz, push_in[i].xyz,
-                                 contact_distance(material_in[i].x, PARTICLE_ID(i)), dt, rest_speed);
+        const float h = material_in[i].x;
+        velocity = wall_response(solids, solid_count, near, to.xyz, velocity, before, push_in[i].xyz,
+                                 h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed);
     }
     x[i] = (float4)(to.xyz, from.w);
-    v[i] = (float4)(velocity, v[i].w + memory * (pressure_in[i] - v[i].w));
+    v[i] = (float4)(velocity, -pressure_in[i] / (dt * dt));
 }
 
 // ---- viscosity: XSPH, symmetric between phases (5) ----
@@ -184,30 +199,45 @@ __kernel void compute_vorticity(
     STORE(sqrt(square), vorticity_out, w);
 }
 
+inline void add_swirl(
+    uint j, real x, real y, real z, real strength, real h, float2 same,
+    __global const float4 *xp_in, __global const float4 *vorticity_in, __global const float4 *material_in, real3_t *sum)
+{
+    const float4 q = xp_in[j];
+    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
+    const real r2 = MAX(dx * dx + dy * dy + dz * dz, (real)1e-24f);
+    const real inverse_r = inverse_sqrt(r2);
+    const real g = VOLUME_J(j) * pair_dw(r2 * inverse_r, h, KERNEL_RADIUS_J(j)) * inverse_r * (vorticity_in[j].w - strength);
+    sum->x += g * dx;
+    sum->y += g * dy;
+    sum->z += g * dz;
+}
+
+// v += dt eps h (N x omega), N = eta/|eta|, eta the gradient of |omega| (P001 eq. 19)
 __kernel void apply_confinement(
     __global const float8 *fluids_in, const float2 same,
     __global const float4 *material_in, __global const float4 *xp_in, __global const float4 *vorticity_in, __global float4 *v,
     __global const uint *list_in, __global const uint2 *list_range_in, const uint count, const float dt)
 {
-    const uint i = get_global_id(0);
-    if (i >= count) return;
-    const float4 at = xp_in[i], omega = vorticity_in[i];
-    const float h = material_in[i].x;
-    const uint2 range = list_range_in[i / CLUSTER];
-    float3 eta = (float3)(0.0f);
+    if (CLUSTER_INDEX * CLUSTER >= count) return;
+    const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
+    const real wx = LOAD(vorticity_in, x), wy = LOAD(vorticity_in, y), wz = LOAD(vorticity_in, z), strength = LOAD(vorticity_in, w);
+    const real h = KERNEL_RADIUS_I;
+    const uint2 range = list_range_in[CLUSTER_INDEX];
+    real3_t eta = {(real)0.0f, (real)0.0f, (real)0.0f};
     for (uint k = range.x; k < range.x + range.y; ++k) {
-        const uint j = list_in[k];
-        const float3 d = at.xyz - xp_in[j].xyz;
-        const float r = sqrt(dot(d, d));
-        const float h_j = material_in[j].x;
-        if (r >= MAX(h, h_j) || r < 1e-6f * h) continue;
-        // Only the direction counts: a linear fall-off serves as well as the kernel's slope.
-        eta -= material_in[j].y * (vorticity_in[j].w - omega.w) * (1.0f - r / MAX(h, h_j)) / r * d;
+        if (list_in[k] == count) continue;  // the ghost has no vorticity
+        add_swirl(list_in[k], x, y, z, strength, h, same, xp_in, vorticity_in, material_in, &eta);
     }
-    const float strength = sqrt(dot(eta, eta));
-    if (strength < 1e-12f) return;
-    const float epsilon = fluids_in[PHASE(i)].VORTICITY;
-    v[i].xyz += in_scene_plane(dt * epsilon * h * cross(eta / strength, omega.xyz));
+    const real length2 = eta.x * eta.x + eta.y * eta.y + eta.z * eta.z;
+    const real scale = length2 > 1e-30f
+        ? dt * FLUID_I(VORTICITY) * h * inverse_sqrt(MAX(length2, (real)1e-30f)) : (real)0.0f;
+    const real vx = LOAD(v, x) + scale * (eta.y * wz - eta.z * wy);
+    const real vy = LOAD(v, y) + scale * (eta.z * wx - eta.x * wz);
+    const real vz = LOAD(v, z) + scale * (eta.x * wy - eta.y * wx);
+    STORE(vx, v, x);
+    STORE(vy, v, y);
+    STORE(vz, v, z);
 }
 
 // ---- removal and survey ----
@@ -227,20 +257,22 @@ __kernel void remove_particles(
     if (dead) x[i].w = -1.0f;
 }
 
-// Per tile: largest speed^2, first particle whose state is not finite, number of dead.
+// Per tile: largest speed^2, first particle whose state is not finite, number of dead, largest P/(rho0 d^2).
 __kernel void survey(
-    __global const float4 *x_in, __global const float4 *v_in, __global float4 *tile_out, const uint count, const uint tiles)
+    __global const float8 *fluids_in, __global const float4 *material_in, __global const float4 *x_in, __global const float4 *v_in, __global float4 *tile_out, const uint count, const uint tiles)
 {
     const uint tile = get_global_id(0);
     if (tile >= tiles) return;
     const uint begin = (uint)((ulong)count * tile / tiles), end = (uint)((ulong)count * (tile + 1) / tiles);
-    float fastest = 0.0f;
+    float fastest = 0.0f, pressed = 0.0f;
     uint bad = UINT_MAX, dead = 0;
     for (uint i = begin; i < end; ++i) {
         const float4 v = v_in[i], x = x_in[i];
         if (is_bad(x.x) || is_bad(x.y) || is_bad(x.z) || is_bad(v.x) || is_bad(v.y) || is_bad(v.z)) bad = MIN(bad, i);
         if (x.w < 0.0f) { ++dead; continue; }
         fastest = MAX(fastest, v.x * v.x + v.y * v.y + v.z * v.z);
+        const float spacing = 2.0f * material_in[i].x / SUPPORT;
+        pressed = MAX(pressed, v.w / (fluids_in[PHASE(i)].RHO0 * spacing * spacing));
     }
-    tile_out[tile] = (float4)(fastest, as_float(bad), as_float(dead), 0.0f);
+    tile_out[tile] = (float4)(fastest, as_float(bad), as_float(dead), pressed);
 }

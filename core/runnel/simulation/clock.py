@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.base import Survey
 from ..colliders import Solids
 from ..errors import SimulationError
 from ..motion import active_times, frame_time
@@ -67,13 +68,18 @@ class Clock:
 
 
 def steps_of_frame(
-    scene: Scene, frame: int, fastest: float, solids: Solids, emitters: list[Emitter]
+    scene: Scene, frame: int, now: Survey, solids: Solids, emitters: list[Emitter]
 ) -> int:
-    """Steps from a frame to the next; `fastest` [m/s] is the speed of the fastest particle now."""
+    """Steps from a frame to the next, given the state at its start.
+
+    "auto" keeps the way of a step below `cfl` spacings, for the fastest particle and for the push of
+    the highest pressure (its number below cfl^2, see solver/acceleration.py).
+    """
     length = 1.0 / scene.fps
     solver = scene.solver
     if solver.time_step != "auto":
         return max(1, math.ceil(length / solver.time_step - 1e-9))
+    fastest = max(now.max_speed, now.pressure_rate * scene.smallest_spacing)
     if not math.isfinite(fastest):
         raise SimulationError("the speed of a particle is not finite", frame=frame)
     start = frame_time(frame, scene)

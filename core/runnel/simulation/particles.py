@@ -223,9 +223,4 @@ class Particles:
         return self._read("vorticity")
 
     def _pressure(self) -> Array:
-        """[Pa]: the multiplier p is a negative pressure times dt^2."""
-        dt = self._clock.last_dt
-        if not dt:
-            return np.zeros(self.count, np.float32)
-        pressure: Array = 0.0 - self._read("pressure").reshape(-1) / dt**2  # 0, not -0
-        return pressure.astype(np.float32)
+        return self._read("pressure").reshape(-1)

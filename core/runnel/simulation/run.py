@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import FORCE_COLUMNS
+from ..backends.base import FORCE_COLUMNS, Survey
 from ..backends.devices import DeviceInfo
 from ..colliders import Sinks, Solids, kill_bounds
 from ..errors import DeviceError, RunnelError, SimulationError
@@ -55,6 +55,7 @@ class Simulation:
         self._limits = Iterations(*scene.solver.iterations, scene.solver.tolerance)
         self._model = make_model(scene)
         volumes = fill_volumes(scene)
+        self._survey: Survey | None = None  # of the last step
         self._failed: RunnelError | None = None
         self._closed = False
         self._frame_start = (0, 0)  # particles emitted and removed ahead of the frame under way
@@ -202,6 +203,7 @@ class Simulation:
             if name not in self.particles.user_channels:
                 self.particles.add_channel(name, dtype, width, default)
         with self._guarded():
+            self._survey = None
             self._clock.restore(meta["clock"])
             self.particles.replace(arrays, int(meta["next_id"]))
         for emitter in self._emitters:
@@ -234,7 +236,7 @@ class Simulation:
                 steps_of_frame(
                     self.scene,
                     clock.frame,
-                    self._backend.survey().max_speed,
+                    self._latest(),
                     self._solids,
                     self._emitters,
                 )
@@ -242,9 +244,17 @@ class Simulation:
         self._emit(clock.time)
         dt, end = clock.dt, clock.step_end
         fields = self._fields(clock.time, end, dt)
-        report = solver_step(self._backend, self._model, fields, dt, self._limits, timed)
+        rate = self._latest().pressure_rate
+        report = solver_step(self._backend, self._model, fields, dt, self._limits, rate, timed)
+        self._survey = report.survey
         self.particles.changed()
         return report
+
+    def _latest(self) -> Survey:
+        """The survey of the last step; of the state where there was none."""
+        if self._survey is None:
+            self._survey = self._backend.survey()
+        return self._survey
 
     def _guarded_step(self) -> StepReport:
         """One step, and what belongs to the end of a frame."""
@@ -300,7 +310,7 @@ class Simulation:
         self._backend.set_solids(self._solids.rows(0.0, 0.0))
         self._backend.predict(0.0, still, np.zeros((0, FORCE_COLUMNS), np.float32))
         self._backend.find_neighbors()
-        self._backend.compute_pressure(True)
+        self._backend.compute_pressure(0.0, 0.0)
         self.particles.changed()
 
     def _booked(self) -> tuple[int, int]:
@@ -320,7 +330,7 @@ class Simulation:
         report.frame, report.time, report.particles = self.frame, self.time, particles.count
         report.mass = float(mass.sum())
         report.momentum = (float(momentum[0]), float(momentum[1]), float(momentum[2]))
-        report.max_speed = self._backend.survey().max_speed
+        report.max_speed = self._latest().max_speed
         report.emitted, report.removed = emitted - before[0], removed - before[1]
         if not report.steps:
             report.density_error_avg, report.density_error_max = self._backend.density_error()
@@ -328,7 +338,7 @@ class Simulation:
 
     def _check_finite(self) -> None:
         """Nothing that is not a number leaves a step."""
-        bad = self._backend.survey().bad_id
+        bad = self._latest().bad_id
         if bad is not None:
             raise SimulationError(
                 "position or velocity is not a finite number any more. Likely cause: a velocity "

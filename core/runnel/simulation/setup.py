@@ -13,8 +13,6 @@ from ..scene import Scene
 from ..solver.calibration import calibrate
 from ..solver.model import Model, attraction_limit, tensile_stiffness
 
-WARM_START = 0.0  # share of the last step's pressures that a step starts from
-
 
 def make_model(scene: Scene) -> Model:
     """What the passes need to know of a scene's fluids."""
@@ -60,6 +58,5 @@ def open_backend(
         queue,
         kernel_radii=kernel_radii(scene),
         reorder_interval=scene.solver.reorder_interval,
-        warm_start=WARM_START if scene.solver.warm_start else 0.0,
     )
     return backend, info, PinnedAllocator(queue)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-KERNELS = ("poly6", "cubic", "gaussian")
+KERNELS = ("wendland", "poly6", "cubic", "gaussian")
 GAUSSIAN_WIDTH = 0.4  # standard deviation over h, times sqrt(2); W(h) is 0.2 % of W(0)
 WALL_SAMPLES = 256  # of the wall table over -h .. h
 
@@ -28,7 +28,8 @@ def kernel(name: str, dimensions: int) -> tuple[Callable[[Array], Array], Callab
     """W(q) and dW/dq for q = r/h in 0..1, with h = 1 and unit integral.
 
     "poly6" is the pair of [MM13]: poly6 for densities, the spiky kernel for
-    gradients. "cubic" and "gaussian" are consistent: dW/dq is W's derivative.
+    gradients. The others are consistent: dW/dq is W's derivative. "wendland" is
+    Wendland's C2 kernel, which keeps particles from pairing [Dehnen & Aly 2012].
     """
     d = dimensions
     if name == "poly6":
@@ -47,9 +48,6 @@ def kernel(name: str, dimensions: int) -> tuple[Callable[[Array], Array], Callab
             lambda q: a * (1 - q) ** 4 * (4 * q + 1),
             lambda q: -20 * a * q * (1 - q) ** 3,
         )
-    if name == "smooth6":
-        a = {2: 4 / math.pi, 3: 315 / (64 * math.pi)}[d]
-        return lambda q: a * (1 - q * q) ** 3, lambda q: -6 * a * q * (1 - q * q) ** 2
     if name == "gaussian":
         # Shifted to reach zero at the cut-off, then normalised by quadrature.
         s = 1 / GAUSSIAN_WIDTH**2

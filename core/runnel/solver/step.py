@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..backends.base import Array, Backend
+from ..backends.base import Array, Backend, Survey
+from .acceleration import weights
 from .model import Model
 
 STAGES = (
@@ -59,6 +60,7 @@ class StepReport:
     density_error_avg: float = 0.0  # mean of max(rho/rho0 - 1, 0), at the last look
     density_error_max: float = 0.0
     milliseconds: dict[str, float] = field(default_factory=dict)  # per stage
+    survey: Survey = field(default_factory=lambda: Survey(0.0, 0.0, 0, None))  # after the step
 
 
 class Stopwatch:
@@ -87,9 +89,14 @@ def step(
     fields: Fields,
     dt: float,
     limits: Iterations,
+    pressure_rate: float = 0.0,
     timed: bool = True,
 ) -> StepReport:
-    """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1."""
+    """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1.
+
+    `pressure_rate` [1/s] is that of the last survey.
+    """
+    pressure_number = (pressure_rate * dt) ** 2
     watch = Stopwatch(backend, timed)
     report = StepReport(milliseconds=watch.milliseconds)
     with watch.stage("predict"):  # 1-4
@@ -97,7 +104,7 @@ def step(
         backend.predict(dt, fields.gravity, fields.forces)
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
-    _solve_density(backend, limits, watch, report)  # 8-19
+    _solve_density(backend, weights(model.calibration, pressure_number), limits, watch, report)  # 8-19
     with watch.stage("velocities"):  # 21
         backend.update_velocities()
     if model.viscosity_passes:
@@ -107,19 +114,24 @@ def step(
         with watch.stage("vorticity"):  # 22
             backend.compute_vorticity()
             backend.apply_confinement()
-    if fields.removes:
-        with watch.stage("remove"):
+    with watch.stage("remove"):
+        if fields.removes:
             backend.remove(fields.sinks, fields.low, fields.high, fields.end)
+        report.survey = backend.survey()
     return report
 
 
 def _solve_density(
-    backend: Backend, limits: Iterations, watch: Stopwatch, report: StepReport
+    backend: Backend,
+    steps: Iterator[tuple[float, float]],
+    limits: Iterations,
+    watch: Stopwatch,
+    report: StepReport,
 ) -> None:
     """Iterate eq. 2 and 3. A look at the error waits for the device: only where it decides."""
     while report.iterations < limits.most:
         with watch.stage("pressure"):
-            backend.compute_pressure(report.iterations == 0)
+            backend.compute_pressure(*next(steps))
             if not limits.fixed and report.iterations >= limits.least:
                 report.density_error_avg, report.density_error_max = backend.density_error()
                 if report.density_error_avg <= limits.tolerance:
