@@ -1,0 +1,147 @@
+"""Estimates beside what simulations do, and warnings where they are due and only there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runnel.colliders import pack_solids
+from runnel.estimate import Rate, distances, estimate, likely_speed, warnings
+from runnel.motion import motion_of
+from runnel.scene import Scene, example, example_names
+from runnel.shapes import shape_of
+from runnel.simulation import Simulation
+
+
+def scene(**more: Any) -> Scene:
+    box = {"box": {"min": [0, 0, 0], "max": [0.5, 0.5, 0.5]}}
+    source = {"name": "dam", "fluid": "water", "shape": box, "spacing": 0.05}
+    hollow = {"box": {"min": [0, 0, 0], "max": [1, 0.5, 1]}}
+    walls = {"name": "tank", "mode": "inside", "shape": hollow}
+    parts = {"fluid": [{"name": "water"}], "source": [source], "collider": [walls]}
+    return Scene.from_dict({**parts, **more})
+
+
+def test_numbers_of_a_dam() -> None:
+    cost = estimate(scene(frames=[1, 10]), Rate(step=1000, iteration=100))
+    assert cost.particles == 1000
+    assert cost.frames == 10
+    assert cost.speed == pytest.approx((2 * 9.81 * 0.5) ** 0.5)
+    assert cost.bytes == cost.device_bytes + cost.host_bytes
+    per_step = 1000 + 100 * cost.iterations
+    assert cost.seconds_per_frame == pytest.approx(1e-9 * 1000 * cost.steps_per_frame * per_step)
+
+
+def test_memory_is_about_what_a_run_takes(opencl_device: Any) -> None:
+    it = scene().with_overrides(["source.dam.spacing=0.02"])
+    with Simulation(it, opencl_device) as sim:
+        sim.advance(3)
+        used = sum(sim.bytes.values())
+    assert 0.5 < estimate(it).bytes / used < 2
+
+
+def test_steps_are_about_what_auto_takes() -> None:
+    it = scene(frames=[1, 12])
+    with Simulation(it) as sim:
+        most = max(sim.advance(frame).steps for frame in range(2, 13))
+    assert 0.5 <= estimate(it).steps_per_frame / most <= 2
+
+
+def test_fixed_steps_and_iterations() -> None:
+    it = scene(fps=25, solver={"time_step": 0.01, "iterations": [9, 9]})
+    cost = estimate(it)
+    assert (cost.steps_per_frame, cost.iterations) == (4, 9)
+    assert cost.seconds_per_frame is None
+
+
+def test_speed_without_gravity_is_the_fluids_own() -> None:
+    it = scene(solver={"gravity": [0, 0, 0]})
+    assert likely_speed(it) == 0
+    assert likely_speed(it.with_overrides(["source.dam.velocity=[3, 4, 0]"])) == 5
+
+
+@pytest.mark.parametrize("kind", ["box", "sphere", "cylinder", "plane"])
+def test_distance_of_packed_rows(kind: str) -> None:
+    shapes = {
+        "box": {"min": [-0.2, 0.1, -0.5], "max": [0.6, 0.4, 0.3]},
+        "sphere": {"center": [0.1, -0.3, 0.2], "radius": 0.4},
+        "cylinder": {"start": [0.1, 0.0, -0.3], "end": [0.4, 0.5, 0.2], "radius": 0.25},
+        "plane": {"point": [0.1, 0.2, -0.1], "normal": [1.0, -2.0, 0.5]},
+    }
+    part = {"name": "it", "shape": {kind: shapes[kind]}, "rotation": [10, 20, 30]}
+    it = scene(collider=[part])
+    points = np.random.default_rng(0).uniform(-1, 1, (100, 3))
+    (row,) = pack_solids(it, 0.0, 0.1)
+    local = motion_of(it.colliders[0], it).pose(0.0).to_local(points)
+    expected = shape_of(it.colliders[0].shape).distance(local)
+    np.testing.assert_allclose(distances(row, points), expected, atol=1e-6)
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", example_names())
+def test_shipped_scenes_give_no_warnings(name: str) -> None:
+    assert warnings(example(name)) == []
+
+
+def test_a_sound_scene_gives_no_warnings() -> None:
+    assert warnings(scene()) == []
+
+
+def obstacle(**more: Any) -> dict[str, Any]:
+    shape = {"box": {"min": [0.2, 0, 0], "max": [0.4, 0.5, 0.5]}}
+    return {"name": "post", "shape": shape, **more}
+
+
+def test_source_inside_a_solid() -> None:
+    (text,) = warnings(scene(collider=[obstacle()]))
+    assert "source[0] 'dam'" in text
+    assert "inside of the solid 'post'" in text
+    assert "40 % of it" in text
+
+
+def test_source_outside_of_its_container() -> None:
+    far = {"name": "tank", "mode": "inside", "position": [5, 0, 0]}
+    hollow = {"box": {"min": [0, 0, 0], "max": [1, 1, 1]}}
+    (text,) = warnings(scene(collider=[{**far, "shape": hollow}]))
+    assert "lies outside of the container 'tank'" in text
+    closed = {"min": [5, 5, 5], "max": [6, 6, 6], "mode": "close"}
+    (text,) = warnings(scene(collider=[], domain=closed))
+    assert "the domain" in text
+
+
+def test_emitter_inside_a_collider() -> None:
+    disc = {"cylinder": {"start": [0.3, 0.2, 0.2], "end": [0.3, 0.2, 0.25], "radius": 0.1}}
+    jet = {"name": "jet", "fluid": "water", "kind": "emitter", "shape": disc, "spacing": 0.02}
+    it = scene(source=[{**jet, "velocity": [0, 0, 1]}], collider=[obstacle()])
+    (text,) = warnings(it)
+    assert "source[0] 'jet' emits" in text
+    assert "inside of the solid 'post'" in text
+
+
+def test_thin_colliders() -> None:
+    def thin(thickness: float, **more: Any) -> list[str]:
+        plate = {"box": {"min": [0.7, 0, 0], "max": [0.7 + thickness, 0.5, 0.5]}}
+        return warnings(scene(collider=[{"name": "plate", "shape": plate, **more}]))
+
+    (text,) = thin(0.01)
+    assert "collider[0] 'plate' is 0.01 m thin" in text
+    assert thin(0.1) == []
+    (text,) = thin(0.1, voxel_size=0.2)
+    assert "a voxel (0.2 m)" in text
+
+
+def test_a_long_time_step() -> None:
+    (text,) = warnings(scene(solver={"time_step": 0.04}))
+    assert "solver.time_step = 0.04 s is long" in text
+    assert warnings(scene(solver={"time_step": 0.01})) == []
+
+
+def test_2d_scenes_are_looked_at_in_their_plane() -> None:
+    """The ignored axis does not matter, wherever the shapes lie along it."""
+    hollow = {"box": {"min": [0, 7, 0], "max": [1, 8, 1]}}
+    it = scene(dimensions=2, collider=[{"name": "tank", "mode": "inside", "shape": hollow}])
+    assert warnings(it) == []
