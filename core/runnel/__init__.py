@@ -90,5 +90,17 @@ def _version() -> str:
 
     try:
         return version("runnel")
-    except PackageNotFoundError:  # run from the source tree
-        return "0.1.0"
+    except PackageNotFoundError:
+        return _source_version()
+
+
+def _source_version() -> str:
+    """Of a source tree that was not installed."""
+    import tomllib
+    from pathlib import Path
+
+    try:
+        text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+        return str(tomllib.loads(text)["project"]["version"])
+    except (OSError, ValueError, KeyError):
+        return "unknown"

@@ -19,7 +19,7 @@ from .solver.calibration import kernel
 
 Floats = NDArray[np.float64]
 
-DEVICE_BYTES = 330  # per particle on an OpenCL device, neighbour lists included
+DEVICE_BYTES = 240  # per particle on an OpenCL device, neighbour lists included
 HOST_BYTES = 64  # per particle in the store and in copies of a frame
 SLACK = 1.25  # capacities come in steps of 1.5
 LIKELY_ITERATIONS = 6  # with a tolerance of 1 %
@@ -34,9 +34,10 @@ class Rate:
     iteration: float
 
 
-# Measured with `runnel bench` at 125 000 particles; a unit is a core, or a GPU's multiprocessor.
+# CPU: `runnel bench --particles 27000` with 2 and 10 iterations on two cores. A unit is a core, or a
+# multiprocessor of a GPU; the GPU's figures are a guess.
 PER_UNIT = {
-    "cpu": Rate(step=1400.0, iteration=420.0),
+    "cpu": Rate(step=1100.0, iteration=420.0),
     "gpu": Rate(step=200.0, iteration=60.0),
     "reference": Rate(step=60_000.0, iteration=25_000.0),
 }

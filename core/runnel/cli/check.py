@@ -68,9 +68,9 @@ def measured(info: DeviceInfo) -> Rate:
     """Speed of a device from two short runs that differ in iterations."""
     from ..bench import bench, tank
 
-    few, many = 2, 6
-    low = bench(tank(MEASURED_PARTICLES, few), 5, info)
-    high = bench(tank(MEASURED_PARTICLES, many), 5, info)
+    few, many = 2, 10
+    low = bench(tank(MEASURED_PARTICLES, few), 9, info)
+    high = bench(tank(MEASURED_PARTICLES, many), 9, info)
     per_ms = 1e6 / low["particles"]
     iteration = max(0.0, high["ms_per_step"] - low["ms_per_step"]) / (many - few) * per_ms
     return Rate(step=max(0.0, low["ms_per_step"] * per_ms - few * iteration), iteration=iteration)

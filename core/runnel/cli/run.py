@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +82,9 @@ class Signals:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield  # inside of a host: signals are the host's
+            return
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._note)
         try:

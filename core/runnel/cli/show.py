@@ -135,15 +135,17 @@ def _write_scenes(paths: dict[str, Path], folder: Path, force: bool) -> int:
 
 
 def _description(path: Path) -> str:
-    """First sentence of the comment that a scene file starts with."""
-    words = []
+    """The comment that a scene file starts with: its first line, to the end of the sentence."""
+    lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#") or not line.strip("# "):
             break
-        words.append(line.strip("# "))
-    text = " ".join(words)
-    end = text.find(". ")
-    return (text if end < 0 else text[: end + 1]).strip()
+        lines.append(line.strip("# "))
+        if lines[-1].endswith("."):
+            break
+    text = " ".join(lines)
+    end = text.find(". ", len(lines[0]) - 1) if lines else -1
+    return text if end < 0 else text[: end + 1]
 
 
 def show_schema(args: argparse.Namespace) -> int:
