@@ -34,8 +34,8 @@ class Rate:
     iteration: float
 
 
-# CPU: `runnel bench --particles 27000` with 2 and 10 iterations on two cores. A unit is a core, or a
-# multiprocessor of a GPU; the GPU's figures are a guess.
+# CPU: `runnel bench --particles 27000` with 2 and 10 iterations on two cores. A unit is a core, or
+# a multiprocessor of a GPU; the GPU's figures are a guess.
 PER_UNIT = {
     "cpu": Rate(step=1100.0, iteration=420.0),
     "gpu": Rate(step=200.0, iteration=60.0),
