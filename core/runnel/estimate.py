@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -90,6 +91,14 @@ def estimate(scene: Scene, rate: Rate | None = None) -> Estimate:
         seconds_per_frame=seconds,
         frames=scene.frames[1] - scene.frames[0] + 1,
     )
+
+
+def initial_bytes(scene: Scene) -> int:
+    """Memory that the volumes need [bytes]; what emitters add depends on sinks and walls."""
+    volumes = tuple(source for source in scene.sources if source.kind == "volume")
+    if not volumes:
+        return 0
+    return estimate(dataclasses.replace(scene, sources=volumes)).bytes
 
 
 def _steps(scene: Scene, speed: float) -> int:

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from runnel.colliders import pack_solids
-from runnel.estimate import Rate, distances, estimate, likely_speed, warnings
+from runnel.estimate import (
+    Rate,
+    distances,
+    estimate,
+    initial_bytes,
+    likely_speed,
+    warnings,
+)
 from runnel.motion import motion_of
 from runnel.scene import Scene, example, example_names
 from runnel.shapes import shape_of
@@ -40,6 +47,16 @@ def test_memory_is_about_what_a_run_takes(opencl_device: Any) -> None:
         sim.advance(3)
         used = sum(sim.bytes.values())
     assert 0.5 < estimate(it).bytes / used < 2
+
+
+def test_initial_memory_leaves_emitters_out() -> None:
+    disc = {"cylinder": {"start": [0, 0, 1], "end": [0, 0, 1.1], "radius": 0.2}}
+    jet = {"name": "jet", "fluid": "water", "kind": "emitter", "shape": disc, "spacing": 0.02}
+    dam = scene().to_dict()["source"][0]
+    jet["velocity"] = [0, 0, -1]
+    both = scene(source=[dam, jet])
+    assert initial_bytes(both) == estimate(scene()).bytes < estimate(both).bytes
+    assert initial_bytes(scene(source=[jet])) == 0
 
 
 def test_steps_are_about_what_auto_takes() -> None:

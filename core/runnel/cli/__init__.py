@@ -34,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError:
+        complain("out of memory; use a larger spacing, or --memory-limit to stop in good time")
+        return 1
     except OSError as error:
         complain(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
         return 1

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..backends import devices
 from ..cache import Cache
 from ..errors import RunnelError, SceneError, SimulationError
-from ..estimate import estimate
+from ..estimate import initial_bytes
 from ..params import CHANNELS
 from ..progress import Progress, duration
 from ..scene import Scene
@@ -149,7 +149,7 @@ def _memory_limit(args: argparse.Namespace, scene: Scene) -> int | None:
     if not args.memory_limit > 0:
         raise SceneError("must be above 0", key="--memory-limit", value=args.memory_limit)
     limit = int(args.memory_limit * 2**30)
-    needed = estimate(scene).bytes
+    needed = initial_bytes(scene)
     if needed > limit:
         raise RunnelError(
             f"{args.scene}: about {size_text(needed)} would be needed, --memory-limit is "
