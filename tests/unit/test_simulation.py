@@ -119,6 +119,13 @@ def test_auto_steps_follow_the_fastest_particle() -> None:
     assert steps(0.0, max_time_step=0.005) == math.ceil(1 / 24 / 0.005)
 
 
+def test_auto_steps_mind_what_users_write() -> None:
+    with Simulation(scene(block(), solver={"gravity": [0, 0, 0]})) as sim:
+        few = sim.advance(2).steps
+        sim.particles.write("velocity", [0], [[24.0, 0, 0]])
+        assert sim.advance(3).steps >= math.ceil(24.0 / 24 / D) > few
+
+
 def test_auto_steps_mind_gravity_emitters_and_colliders() -> None:
     from runnel.colliders import Solids
     from runnel.sources import emitters

@@ -43,8 +43,11 @@ class Particles:
         self._model = model
         self._clock = clock
         self._ledger = ledger
-        backend.load({name: np.zeros((0, width), t) for name, (t, width) in SOLVER_CHANNELS.items()})
+        backend.load(
+            {name: np.zeros((0, width), t) for name, (t, width) in SOLVER_CHANNELS.items()}
+        )
         self._own = frozenset(store.channels)  # those that users did not add
+        self.edited = False  # by users, since the simulation last looked
         self._live = True  # the device holds what the store does, or newer
         self._ids: NDArray[np.uint32] | None = None  # in the device's order
         self._fresh: set[str] = set()  # channels of the store that are up to date
@@ -112,6 +115,7 @@ class Particles:
         self._pull(name)
         self._store.write(name, ids, values)
         self._backend.write(name, self._store.rows(name)[self._store.rows_of(self._device_ids())])
+        self.edited = True
 
     # --- for the simulation --------------------------------------------------------------------
 

@@ -71,6 +71,7 @@ class Simulation:
                 store.move_to(allocator)
                 self._look_at_start()
                 self._report = self._measure(Report(), (0, 0))
+                self._check_memory()
         except BaseException:
             self.close()
             raise
@@ -251,8 +252,9 @@ class Simulation:
         return report
 
     def _latest(self) -> Survey:
-        """The survey of the last step; of the state where there was none."""
-        if self._survey is None:
+        """The survey of the last step; of the state where there was none, or users changed it."""
+        if self._survey is None or self.particles.edited:
+            self.particles.edited = False
             self._survey = self._backend.survey()
         return self._survey
 
