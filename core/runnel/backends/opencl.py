@@ -265,9 +265,15 @@ class OpenCLBackend:
         ratio = max(self._radii) / min(self._radii)
         return 1 + min(6, int(math.log2(ratio * 1.0001)))
 
+    @property
+    def _list_max(self) -> int:
+        """Neighbours of one cluster at most: large particles may lie among many small ones."""
+        ratio = max(self._radii, default=1.0) / min(self._radii, default=1.0)
+        return min(16384, 512 * math.ceil(ratio**self.model.calibration.dimensions + 1))
+
     def _program(self, *, fine: bool = True, indexed: bool = False) -> dict[str, Any]:
         mixed_sizes = len(self._radii) > 1
-        key = (mixed_sizes, self._levels, fine, indexed)
+        key = (mixed_sizes, self._levels, self._list_max, fine, indexed)
         if key not in self._programs:
             program = self._cl.Program(self.context, kernels.source())
             flags = kernels.options(self._defines(mixed_sizes, fine, indexed))
@@ -292,6 +298,7 @@ class OpenCLBackend:
             "ROW_BITS": ROW_BITS,
             "RADIX_BITS": RADIX_BITS,
             "INDEXED": int(indexed),
+            "LIST_MAX": self._list_max,
             "SOLID_COLUMNS": SOLID_COLUMNS,
             **kernel_defines(c),
         }
@@ -421,8 +428,8 @@ class OpenCLBackend:
             used, crowded = (int(v) for v in self._fetch("used", np.uint32, 1, 2)[:, 0])
             if crowded:
                 raise SimulationError(
-                    "more than 1024 neighbours around one cluster of particles: the fluid has collapsed "
-                    "onto itself. Likely cause: a time step too long, or overlapping sources."
+                    f"more than {self._list_max} neighbours around eight particles: the fluid has "
+                    "collapsed onto itself. Likely cause: a time step too long, or overlapping sources."
                 )
             self.list_used = used
             if used <= self._list_capacity:

@@ -6,7 +6,7 @@
 // inside a block (21 bits per axis in all), and where bits are left the place along x in the cell.
 // The grid is sparse: a hash table of occupied cells, so memory follows particles, not extent.
 //
-// Defines beside common.cl: ROW_BITS (0: pure Z-curve), FINE_BITS, LEVELS, INDEXED.
+// Defines beside common.cl: ROW_BITS (0: pure Z-curve), FINE_BITS, LEVELS, INDEXED, LIST_MAX.
 
 typedef struct {
     float inverse_cell;   // 1 / h_max
@@ -232,7 +232,7 @@ inline uint2 find_cell(ulong cell, __global const ulong *cell_key, __global cons
 // One work-item per cluster on every device: j belongs to the list if it lies within
 // max(h_i, h_j) of any of the eight. Lists end on an even length, padded with the ghost `count`,
 // so that passes take pairs of j. near_out: bit s set when solid s may matter to the cluster.
-#define LIST_MAX 1024   // of one cluster; more means a collapsed state, reported by the host
+// LIST_MAX: of one cluster; more means a collapsed state, reported by the host
 
 #if INDEXED
 #define MEMBER(s) order_in[s]

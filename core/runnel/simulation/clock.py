@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..backends.base import Survey
 from ..colliders import Solids
@@ -26,6 +27,7 @@ class Clock:
         self.done = 0
         self.steps = 0  # of the frame under way; 0: not chosen yet
         self.last_dt = 0.0  # of the last step [s]
+        self.last_steps = 0  # of the frame begun last
 
     @property
     def dt(self) -> float:
@@ -46,8 +48,17 @@ class Clock:
         return frame_time(self.frame + (done / self.steps if self.steps else 0.0), self._scene)
 
     def begin(self, steps: int) -> None:
-        """Divide the coming frame."""
-        self.done, self.steps = 0, steps
+        """Divide the coming frame: at once into more steps than the last, only slowly into fewer.
+
+        Each change of the step's length gives a resting fluid a push.
+        """
+        self.done, self.steps = 0, max(steps, self.last_steps - max(1, self.last_steps // 8))
+        self.last_steps = self.steps
+
+    def refine(self) -> None:
+        """Halve the steps that are left of the frame."""
+        if 2 * self.steps <= MOST_STEPS:
+            self.steps, self.done = 2 * self.steps, 2 * self.done
 
     def tick(self) -> bool:
         """A step is done; True if it completes a frame."""
@@ -60,26 +71,33 @@ class Clock:
         return True
 
     def state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("frame", "done", "steps", "last_dt")}
+        return {name: getattr(self, name) for name in ("frame", "done", "steps", "last_dt", "last_steps")}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.frame, self.done = int(state["frame"]), int(state["done"])
         self.steps, self.last_dt = int(state["steps"]), float(state["last_dt"])
+        self.last_steps = int(state["last_steps"])
 
 
 def steps_of_frame(
-    scene: Scene, frame: int, now: Survey, solids: Solids, emitters: list[Emitter]
+    scene: Scene,
+    frame: int,
+    now: Survey,
+    solids: Solids,
+    emitters: list[Emitter],
+    pressure_speed: float = 0.0,
 ) -> int:
     """Steps from a frame to the next, given the state at its start.
 
     "auto" keeps the way of a step below `cfl` spacings, for the fastest particle and for the push of
-    the highest pressure (its number below cfl^2, see solver/acceleration.py).
+    the pressure of the resting fluid, `pressure_speed` = sqrt(P/rho) [m/s] (its number below
+    cfl^2, see solver/acceleration.py).
     """
     length = 1.0 / scene.fps
     solver = scene.solver
     if solver.time_step != "auto":
         return max(1, math.ceil(length / solver.time_step - 1e-9))
-    fastest = max(now.max_speed, now.pressure_rate * scene.smallest_spacing)
+    fastest = max(now.max_speed, pressure_speed)
     if not math.isfinite(fastest):
         raise SimulationError("the speed of a particle is not finite", frame=frame)
     start = frame_time(frame, scene)
@@ -93,6 +111,19 @@ def steps_of_frame(
     if speed > 0:
         longest = min(longest, solver.cfl * scene.smallest_spacing / speed)
     return int(min(max(1, math.ceil(length / longest - 1e-9)), MOST_STEPS))
+
+
+def hydrostatic_speed(scene: Scene, positions: NDArray[np.float32], volume: float) -> float:
+    """sqrt(P/rho) [m/s] once fluid that fills `volume` [m^D] at `positions` [m] rests on the ground."""
+    gravity = np.array(scene.solver.gravity, float)
+    strength = float(np.linalg.norm(gravity))
+    if not len(positions) or not strength:
+        return 0.0
+    size = np.ptp(positions, axis=0)[list(scene.axes)] + scene.smallest_spacing
+    down = np.abs(gravity[list(scene.axes)]) / strength
+    depth = min(float(size @ down), volume / float(np.prod(np.where(down > 0.7, 1.0, size))))
+    densities = [fluid.density for fluid in scene.fluids]
+    return math.sqrt(max(densities) / min(densities) * strength * depth)
 
 
 def _acceleration(scene: Scene, time: float) -> float:

@@ -35,13 +35,9 @@ class Report:
 
     def add(self, step: StepReport) -> None:
         """Take in one more step."""
-        n = self.steps
         self.steps += 1
         self.iterations += (step.iterations - self.iterations) / self.steps
-        mean = self.density_error_avg
-        self.density_error_avg += (step.density_error_avg - mean) / self.steps if n else 0.0
-        if not n:
-            self.density_error_avg = step.density_error_avg
+        self.density_error_avg += (step.density_error_avg - self.density_error_avg) / self.steps
         self.density_error_max = max(self.density_error_max, step.density_error_max)
         for stage, spent in step.milliseconds.items():
             self.milliseconds[stage] = self.milliseconds.get(stage, 0.0) + spent

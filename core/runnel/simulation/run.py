@@ -17,15 +17,17 @@ from ..errors import DeviceError, RunnelError, SimulationError
 from ..forces import pack_forces
 from ..particles import ParticleStore
 from ..scene import Scene
+from ..solver.acceleration import Plan
 from ..solver.step import Fields, Iterations, StepReport
 from ..solver.step import step as solver_step
 from ..sources import MassLedger, emitters, fill_volumes, select, without_overlap
-from .clock import Clock, steps_of_frame
+from .clock import Clock, hydrostatic_speed, steps_of_frame
 from .particles import Particles
 from .report import Report
 from .setup import make_model, open_backend
 
 FORMAT = 1  # of the stored state
+REFINE = 1.5  # how many times too few steps a frame may have before what is left of it is refined
 
 
 class Simulation:
@@ -56,6 +58,8 @@ class Simulation:
         self._model = make_model(scene)
         volumes = fill_volumes(scene)
         self._survey: Survey | None = None  # of the last step
+        self._plan = Plan()
+        self._pressure_speed = 0.0  # of the frame under way [m/s]
         self._failed: RunnelError | None = None
         self._closed = False
         self._frame_start = (0, 0)  # particles emitted and removed ahead of the frame under way
@@ -184,6 +188,8 @@ class Simulation:
             "format": FORMAT,
             "clock": self._clock.state(),
             "emitted_to": self._emitted_to,
+            "plan": [self._plan.iterations, self._plan.calm],
+            "pressure_speed": self._pressure_speed,
             "emitters": {emitter.name: emitter.state() for emitter in self._emitters},
             "ledger": self.ledger.state(),
             "next_id": store.next_id,
@@ -210,6 +216,8 @@ class Simulation:
         for emitter in self._emitters:
             emitter.restore(meta["emitters"][emitter.name])
         self._emitted_to = float(meta["emitted_to"])
+        self._plan = Plan(*(int(n) for n in meta["plan"]))
+        self._pressure_speed = float(meta["pressure_speed"])
         self.ledger.restore(meta["ledger"])
         self._report = Report.from_dict(meta["report"])
         self._under_way = Report.from_dict(meta["under_way"])
@@ -233,23 +241,34 @@ class Simulation:
         """All of a step but the clock's tick."""
         clock = self._clock
         if not clock.steps:
-            clock.begin(
-                steps_of_frame(
-                    self.scene,
-                    clock.frame,
-                    self._latest(),
-                    self._solids,
-                    self._emitters,
-                )
-            )
+            self._expect_pressure()
+            clock.begin(self._steps_of_frame())
+        elif self.scene.solver.time_step == "auto":
+            wanted = self._steps_of_frame()
+            if wanted > REFINE * clock.steps:
+                clock.refine()
         self._emit(clock.time)
         dt, end = clock.dt, clock.step_end
         fields = self._fields(clock.time, end, dt)
-        rate = self._latest().pressure_rate
-        report = solver_step(self._backend, self._model, fields, dt, self._limits, rate, timed)
-        self._survey = report.survey
+        report = solver_step(self._backend, self._model, fields, dt, self._limits, self._plan, timed)
+        self._survey, self._plan = report.survey, report.plan
         self.particles.changed()
         return report
+
+    def _steps_of_frame(self) -> int:
+        return steps_of_frame(
+            self.scene,
+            self._clock.frame,
+            self._latest(),
+            self._solids,
+            self._emitters,
+            self._pressure_speed,
+        )
+
+    def _expect_pressure(self) -> None:
+        """Judge anew, once a frame, how high pressure will be where the fluid comes to rest."""
+        volume = float(self.particles.store["volume"].sum(dtype=np.float64))
+        self._pressure_speed = hydrostatic_speed(self.scene, self.particles["position"], volume)
 
     def _latest(self) -> Survey:
         """The survey of the last step; of the state where there was none, or users changed it."""
@@ -285,6 +304,7 @@ class Simulation:
             high=self._high,
             removes=self._removes(),
             end=end,
+            pressure_number=(self._pressure_speed * dt / self.scene.smallest_spacing) ** 2,
         )
 
     def _removes(self) -> bool:

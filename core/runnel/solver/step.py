@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..backends.base import Array, Backend, Survey
-from .acceleration import weights
+from .acceleration import Plan, cycles, weights
 from .model import Model
+
+NO_PLAN = Plan()
 
 STAGES = (
     "predict",
@@ -37,6 +39,7 @@ class Fields:
     high: Array
     removes: bool  # whether anything ever is
     end: float  # time at the end of the step [s]
+    pressure_number: float = 0.0  # expected P dt^2/(rho d^2), see acceleration.py
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class StepReport:
     density_error_max: float = 0.0
     milliseconds: dict[str, float] = field(default_factory=dict)  # per stage
     survey: Survey = field(default_factory=lambda: Survey(0.0, 0.0, 0, None))  # after the step
+    plan: Plan = NO_PLAN  # for the next step
 
 
 class Stopwatch:
@@ -89,14 +93,10 @@ def step(
     fields: Fields,
     dt: float,
     limits: Iterations,
-    pressure_rate: float = 0.0,
+    plan: Plan = NO_PLAN,
     timed: bool = True,
 ) -> StepReport:
-    """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1.
-
-    `pressure_rate` [1/s] is that of the last survey.
-    """
-    pressure_number = (pressure_rate * dt) ** 2
+    """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1."""
     watch = Stopwatch(backend, timed)
     report = StepReport(milliseconds=watch.milliseconds)
     with watch.stage("predict"):  # 1-4
@@ -104,7 +104,7 @@ def step(
         backend.predict(dt, fields.gravity, fields.forces)
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
-    _solve_density(backend, weights(model.calibration, pressure_number), limits, watch, report)  # 8-19
+    _solve_density(backend, model, fields.pressure_number, plan, limits, watch, report)  # 8-19
     with watch.stage("velocities"):  # 21
         backend.update_velocities()
     if model.viscosity_passes:
@@ -123,22 +123,30 @@ def step(
 
 def _solve_density(
     backend: Backend,
-    steps: Iterator[tuple[float, float]],
+    model: Model,
+    pressure_number: float,
+    plan: Plan,
     limits: Iterations,
     watch: Stopwatch,
     report: StepReport,
 ) -> None:
     """Iterate eq. 2 and 3. A look at the error waits for the device: only where it decides."""
-    while report.iterations < limits.most:
+    plan = Plan(max(plan.iterations, limits.least), plan.calm)
+    for length in cycles(limits.most if limits.fixed else plan.iterations, limits.most):
+        for momentum, gain in weights(model.calibration, length, pressure_number):
+            with watch.stage("pressure"):
+                backend.compute_pressure(momentum, gain)
+                if momentum == 0.0 and report.iterations:  # a cycle begins: is it needed?
+                    report.density_error_avg, report.density_error_max = backend.density_error()
+                    if report.density_error_avg <= limits.tolerance:
+                        break
+            with watch.stage("correction"):
+                backend.correct_positions()
+            report.iterations += 1
+        else:
+            continue
+        break
+    else:  # compute_pressure last looked ahead of the last correction: a bound from above
         with watch.stage("pressure"):
-            backend.compute_pressure(*next(steps))
-            if not limits.fixed and report.iterations >= limits.least:
-                report.density_error_avg, report.density_error_max = backend.density_error()
-                if report.density_error_avg <= limits.tolerance:
-                    return
-        with watch.stage("correction"):
-            backend.correct_positions()
-        report.iterations += 1
-    # compute_pressure has looked at the positions ahead of the last correction: a bound from above.
-    with watch.stage("pressure"):
-        report.density_error_avg, report.density_error_max = backend.density_error()
+            report.density_error_avg, report.density_error_max = backend.density_error()
+    report.plan = plan.next(report.iterations, report.density_error_avg, limits.tolerance)
