@@ -535,24 +535,24 @@ class OpenCLBackend:
 
 def kernel_defines(c: Calibration) -> dict[str, int | float]:
     """Constants of the smoothing kernels and the calibration, as the sources name them."""
+    # Sources write kernels as polynomials of q; here is what stands before them.
     w, dw = kernel(c.kernel, c.dimensions)
-    if c.kernel == "poly6":
-        w_scale, dw_scale = float(w(np.zeros(1))[0]), -float(dw(np.zeros(1))[0])
-    elif c.kernel == "cubic":
-        w_scale = dw_scale = float(w(np.zeros(1))[0])
-    elif c.kernel == "wendland":
-        w_scale = float(w(np.zeros(1))[0])
-        dw_scale = 20 * w_scale
-    else:
-        sharpness = 1 / GAUSSIAN_WIDTH**2
-        w_scale = float(w(np.zeros(1))[0]) / (1 - math.exp(-sharpness))
-        dw_scale = 2 * w_scale * sharpness
+    peak = float(w(np.zeros(1))[0])
+    sharpness = 1 / GAUSSIAN_WIDTH**2
+    if c.kernel == "gaussian":
+        peak /= 1 - math.exp(-sharpness)
+    slope = {
+        "wendland": 20 * peak,
+        "poly6": -float(dw(np.zeros(1))[0]),
+        "cubic": peak,
+        "gaussian": 2 * peak * sharpness,
+    }[c.kernel]
     return {
         f"KERNEL_{c.kernel.upper()}": 1,
-        "GAUSSIAN_SHARPNESS": 1 / GAUSSIAN_WIDTH**2,
-        "GAUSSIAN_TAIL": math.exp(-1 / GAUSSIAN_WIDTH**2),
-        "W_SCALE": w_scale / c.lattice_fill,
-        "DW_SCALE": dw_scale / c.lattice_fill,
+        "GAUSSIAN_SHARPNESS": sharpness,
+        "GAUSSIAN_TAIL": math.exp(-sharpness),
+        "W_SCALE": peak / c.lattice_fill,
+        "SLOPE_SCALE": slope / c.lattice_fill,
         "STIFFNESS": float(c.stiffness),
         "RELAXATION": float(c.relaxation),
         "CURL_SCALE": float(c.curl_scale),

@@ -44,8 +44,8 @@ typedef int lanes_mask;
 #define LANE_OF(v) (v)
 #endif
 
-// Reciprocal square root of r^2 > 0. x86 runtimes built on clang give the hardware estimate (12 bits),
-// sharpened by one Newton step; elsewhere the runtime's own.
+// Square root of x > 0. x86 runtimes built on clang give the hardware's estimate of the reciprocal root
+// (12 bits), sharpened by one Newton step; elsewhere the runtime's own root.
 #if LANES_IN_VECTOR && defined(__has_builtin)
 #if __has_builtin(__builtin_ia32_rsqrtps256)
 #define HAVE_AVX_RSQRT 1
@@ -53,72 +53,66 @@ typedef int lanes_mask;
 #endif
 #ifdef HAVE_AVX_RSQRT
 typedef float avx_float8 __attribute__((vector_size(32)));
-inline real inverse_sqrt(real x)
+inline real root(real x)
 {
     union { real lanes; avx_float8 avx; } u;
     u.lanes = x;
     u.avx = __builtin_ia32_rsqrtps256(u.avx);
-    return u.lanes * (1.5f - 0.5f * x * u.lanes * u.lanes);
+    const real r = x * u.lanes;
+    return r * (1.5f - 0.5f * r * u.lanes);
 }
 #else
-inline real inverse_sqrt(real x) { return rsqrt(x); }
+inline real root(real x) { return sqrt(x); }
 #endif
 
-// ---- smoothing kernels, normalised to the lattice: W^ = W / S0 (docs/theory) ----
-// kernel_w(r2, inverse_h2) * W_SCALE / h^D   is W^
-// kernel_dw(r, inverse_h)  * DW_SCALE / h^(D+1) is dW^/dr, negative inside, 0 outside
+// ---- smoothing kernels of q = r/h, normalised to the lattice: W^ = W / S0 (docs/theory) ----
+// kernel_w(q) * W_SCALE / h^D is W^;  kernel_slope(q) * SLOPE_SCALE / h^(D+2) is (dW^/dr)/r.
+// Both are 0 from q = 1 on.
 #if KERNEL_WENDLAND
-inline real kernel_w(real r2, real inverse_h2)
+inline real kernel_w(real q)
 {
-    const real q2 = r2 * inverse_h2;
-    const real q = q2 * inverse_sqrt(MAX(q2, (real)1e-12f));
     const real s = MAX(1.0f - q, (real)0.0f), s2 = s * s;
-    return s2 * s2 * (4.0f * q + 1.0f);
+    return s2 * s2 * (5.0f - 4.0f * s);
 }
-inline real kernel_dw(real r, real inverse_h)
+inline real kernel_slope(real q)
 {
-    const real q = r * inverse_h;
     const real s = MAX(1.0f - q, (real)0.0f);
-    return -q * s * s * s;
+    return -s * s * s;
 }
 #elif KERNEL_POLY6
-inline real kernel_w(real r2, real inverse_h2)
+inline real kernel_w(real q)
 {
-    const real t = MAX(1.0f - r2 * inverse_h2, (real)0.0f);
+    const real t = MAX(1.0f - q * q, (real)0.0f);
     return t * t * t;
 }
-inline real kernel_dw(real r, real inverse_h)
+inline real kernel_slope(real q)
 {
-    const real s = MAX(1.0f - r * inverse_h, (real)0.0f);  // spiky
-    return -s * s;
+    const real s = MAX(1.0f - q, (real)0.0f);  // spiky
+    return -s * s / MAX(q, (real)1e-6f);
 }
 #elif KERNEL_CUBIC
-inline real kernel_w(real r2, real inverse_h2)
+inline real kernel_w(real q)
 {
-    const real q2 = r2 * inverse_h2;
-    const real q = q2 * inverse_sqrt(MAX(q2, (real)1e-12f));
     const real outer = MAX(1.0f - q, (real)0.0f);
     const real inner = MAX(0.5f - q, (real)0.0f);  // 2(1-q)^3 - 8(1/2-q)^3 is the inner branch
     return 2.0f * outer * outer * outer - 8.0f * inner * inner * inner;
 }
-inline real kernel_dw(real r, real inverse_h)
+inline real kernel_slope(real q)
 {
-    const real q = r * inverse_h;
     const real outer = MAX(1.0f - q, (real)0.0f);
     const real inner = MAX(0.5f - q, (real)0.0f);
-    return -6.0f * outer * outer + 24.0f * inner * inner;
+    return (-6.0f * outer * outer + 24.0f * inner * inner) / MAX(q, (real)1e-6f);
 }
 #elif KERNEL_GAUSSIAN
-inline real kernel_w(real r2, real inverse_h2)
+inline real kernel_w(real q)
 {
-    const real q2 = MIN(r2 * inverse_h2, (real)1.0f);
-    return exp(-GAUSSIAN_SHARPNESS * q2) - GAUSSIAN_TAIL;
+    const real inside = MIN(q, (real)1.0f);
+    return exp(-GAUSSIAN_SHARPNESS * inside * inside) - GAUSSIAN_TAIL;
 }
-inline real kernel_dw(real r, real inverse_h)
+inline real kernel_slope(real q)
 {
-    const real q = r * inverse_h;
-    const real inside = q < 1.0f ? q : (real)0.0f;
-    return -inside * exp(-GAUSSIAN_SHARPNESS * q * q);
+    const real value = -exp(-GAUSSIAN_SHARPNESS * q * q);
+    return q < 1.0f ? value : (real)0.0f;
 }
 #endif
 
@@ -184,33 +178,40 @@ inline float3 hash_direction(uint seed)
 #define VORTICITY s4
 
 // Kernel value and slope of a pair, averaged over both sizes (P004 eq. 3, 4), lattice-normalised.
-inline real pair_w(real r2, real h_i, float h_j)
+// Of one size: less a factor that the passes put outside their loops, PAIR_W_SCALE and PAIR_SLOPE_SCALE.
+inline real pair_w(real r, real h_i, real inverse_h_i, float h_j)
 {
 #if MIXED_SIZES
-    return 0.5f * (kernel_w(r2, 1.0f / (h_i * h_i)) * (W_SCALE / power_of_dimension(h_i))
-                   + kernel_w(r2, (real)(1.0f / (h_j * h_j))) * (W_SCALE / power_of_dimension((real)h_j)));
+    const float inverse_h_j = 1.0f / h_j;
+    return 0.5f * W_SCALE * (kernel_w(r * inverse_h_i) * power_of_dimension(inverse_h_i)
+                             + kernel_w(r * inverse_h_j) * power_of_dimension((real)inverse_h_j));
 #else
-    return kernel_w(r2, 1.0f / (h_i * h_i));  // times W_SCALE / h^D, outside the loop
+    return kernel_w(r * inverse_h_i);
 #endif
 }
 
-inline real pair_dw(real r, real h_i, float h_j)
+inline real pair_slope(real r, real h_i, real inverse_h_i, float h_j)
 {
 #if MIXED_SIZES
-    return 0.5f * (kernel_dw(r, 1.0f / h_i) * (DW_SCALE / (power_of_dimension(h_i) * h_i))
-                   + kernel_dw(r, (real)(1.0f / h_j)) * (DW_SCALE / (power_of_dimension((real)h_j) * h_j)));
+    const float inverse_h_j = 1.0f / h_j;
+    return 0.5f * SLOPE_SCALE
+        * (kernel_slope(r * inverse_h_i) * power_of_dimension(inverse_h_i) * (inverse_h_i * inverse_h_i)
+           + kernel_slope(r * inverse_h_j) * power_of_dimension((real)inverse_h_j) * (inverse_h_j * inverse_h_j));
 #else
-    return kernel_dw(r, 1.0f / h_i);  // times DW_SCALE / h^(D+1), outside the loop
+    return kernel_slope(r * inverse_h_i);
 #endif
 }
 
 #if MIXED_SIZES
-#define PAIR_W_SCALE(h) ((real)1.0f)
-#define PAIR_DW_SCALE(h) ((real)1.0f)
+#define PAIR_W_SCALE(inverse_h) ((real)1.0f)
+#define PAIR_SLOPE_SCALE(inverse_h) ((real)1.0f)
 #else
-#define PAIR_W_SCALE(h) (W_SCALE / power_of_dimension(h))
-#define PAIR_DW_SCALE(h) (DW_SCALE / (power_of_dimension(h) * (h)))
+#define PAIR_W_SCALE(inverse_h) (W_SCALE * power_of_dimension(inverse_h))
+#define PAIR_SLOPE_SCALE(inverse_h) (SLOPE_SCALE * power_of_dimension(inverse_h) * (inverse_h) * (inverse_h))
 #endif
+
+// Squared distance plus a trace, so that a particle's distance to itself has a root.
+#define SQUARE(dx, dy, dz) ((dx) * (dx) + ((dy) * (dy) + ((dz) * (dz) + 1e-24f)))
 
 // Bit tests: fast-math lets a compiler assume that isfinite() is always true.
 inline int is_bad(float x) { return (as_uint(x) & 0x7f800000U) == 0x7f800000U; }

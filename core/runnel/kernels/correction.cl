@@ -4,20 +4,19 @@
 typedef struct { real x, y, z; } real3_t;
 
 inline void add_correction(
-    uint j, real x, real y, real z, real p, real h, real rho0, real sigma, float2 same,
+    uint j, real x, real y, real z, real p, real h, real inverse_h, real rho0, real sigma, float2 same,
     __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
 {
     const float4 q = xp_in[j];
     const float h_j = KERNEL_RADIUS_J(j);
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r2 = MAX(dx * dx + dy * dy + dz * dz, (real)1e-24f);
-    const real inverse_r = inverse_sqrt(r2);
+    const real r = root(SQUARE(dx, dy, dz));
     // (4): pairs closer than the rest spacing repel
 #if MIXED_SIZES
-    const real w = pair_w(r2, h, h_j)
-        / (0.5f * TENSILE_REFERENCE * (1.0f / power_of_dimension(h) + 1.0f / power_of_dimension((real)h_j)));
+    const real w = pair_w(r, h, inverse_h, h_j)
+        / (0.5f * TENSILE_REFERENCE * (power_of_dimension(inverse_h) + 1.0f / power_of_dimension((real)h_j)));
 #else
-    const real w = pair_w(r2, h, h_j) * (W_SCALE / TENSILE_REFERENCE);
+    const real w = pair_w(r, h, inverse_h, h_j) * (W_SCALE / TENSILE_REFERENCE);
 #endif
     const real w2 = w * w;
     const real excess = MAX(w2 * w2 - TENSILE_OFFSET, (real)0.0f);
@@ -29,7 +28,7 @@ inline void add_correction(
 #else
     const real both = 2.0f * sigma;
 #endif
-    const real factor = VOLUME_J(j) * (p + q.w - both * excess) * pair_dw(r2 * inverse_r, h, h_j) * inverse_r;
+    const real factor = VOLUME_J(j) * (p + q.w - both * excess) * pair_slope(r, h, inverse_h, h_j);
     sum->x += factor * dx;
     sum->y += factor * dy;
     sum->z += factor * dz;
@@ -74,17 +73,17 @@ __kernel void correct_positions(
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
     const real p = LOAD(xp_in, w);
-    const real h = KERNEL_RADIUS_I;
+    const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const real rho0 = FLUID_I(RHO0);
     const real sigma = RELAXATION * STIFFNESS * FLUID_I(TENSILE) * rho0 * h * h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
     const uint end = range.x + range.y;
     real3_t a = {(real)0.0f, (real)0.0f, (real)0.0f}, b = a;
     for (uint k = range.x; k < end; k += 2) {
-        add_correction(list_in[k], x, y, z, p, h, rho0, sigma, same, xp_in, material_in, fluids_in, &a);
-        add_correction(list_in[k + 1], x, y, z, p, h, rho0, sigma, same, xp_in, material_in, fluids_in, &b);
+        add_correction(list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &a);
+        add_correction(list_in[k + 1], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &b);
     }
-    const real scale = PAIR_DW_SCALE(h) / rho0;
+    const real scale = PAIR_SLOPE_SCALE(inverse_h) / rho0;
     real dx = (a.x + b.x) * scale, dy = (a.y + b.y) * scale, dz = (a.z + b.z) * scale;
 
     const uint near = near_in[CLUSTER_INDEX];
@@ -92,18 +91,20 @@ __kernel void correct_positions(
         FOR_LANES {
             const uint i = LANE_PARTICLE;
             if (i >= count) continue;
-            const float h_i = LANE_OF(h);
+            const float inverse_h_i = LANE_OF(inverse_h);
             const float3 from = xp_in[i].xyz;  // where the pressure was measured
+            const uint felt = solids_in_reach(solids, solid_count, near, from, LANE_OF(h));
+            if (!felt && !(near & TWIN_BIT)) continue;
             float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
-            if (near & ~TWIN_BIT) by = mend_gradient(solids, solid_count, near, wall_in, from, 1.0f / h_i, by);
+            if (felt) by = mend_gradient(solids, solid_count, felt, wall_in, from, inverse_h_i, by);
             if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in);
             float3 moved = from + by;
-            if (near & ~TWIN_BIT) {
+            if (felt) {
                 // The wall mirrors the particle's pressure.
-                const float4 wall = wall_share(solids, solid_count, near, wall_in, from, 1.0f / h_i);
+                const float4 wall = wall_share(solids, solid_count, felt, wall_in, from, inverse_h_i);
                 const float3 before = moved;
                 moved += (2.0f * LANE_OF(p) / LANE_OF(rho0)) * wall.xyz;
-                moved = put_outside(solids, solid_count, near, moved, contact_distance(h_i, PARTICLE_ID(i)));
+                moved = put_outside(solids, solid_count, felt, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)));
                 push[i].xyz += moved - before;
             }
             LANE_OF(dx) = moved.x - from.x; LANE_OF(dy) = moved.y - from.y; LANE_OF(dz) = moved.z - from.z;

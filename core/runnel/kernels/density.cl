@@ -3,39 +3,36 @@
 
 // V_j W^_ij of one neighbour, and the lowest rest density among them.
 inline void add_neighbor(
-    uint j, real x, real y, real z, real h, float2 same,
+    uint j, real x, real y, real z, real h, real inverse_h, float2 same,
     __global const float4 *xp, __global const float4 *material_in, __global const float8 *fluids_in,
     real *fill, real *lowest)
 {
     const float3 q = (float3)(xp[j].x, xp[j].y, xp[j].z);  // not w: others are writing theirs
     const float h_j = KERNEL_RADIUS_J(j);
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r2 = dx * dx + dy * dy + dz * dz;
-    *fill += VOLUME_J(j) * pair_w(r2, h, h_j);
+    const real r = root(SQUARE(dx, dy, dz));
+    *fill += VOLUME_J(j) * pair_w(r, h, inverse_h, h_j);
 #if MIXED_FLUIDS
-    const real reach = MAX(h, (real)h_j);
     const real rho_j = (real)FLUID_J(j, RHO0);
-    *lowest = (r2 < reach * reach && rho_j < *lowest) ? rho_j : *lowest;
+    *lowest = (r < MAX(h, (real)h_j) && rho_j < *lowest) ? rho_j : *lowest;
 #endif
 }
 
 #if EXACT
 // Terms of the exact denominator: sum V_j^2/m_j |grad W^|^2 and sum V_j grad W^ (P001 eq. 14).
 inline void add_gradient(
-    uint j, real x, real y, real z, real h, float2 same,
+    uint j, real x, real y, real z, real h, real inverse_h, float2 same,
     __global const float4 *xp, __global const float4 *material_in, __global const float8 *fluids_in,
     real *gx, real *gy, real *gz, real *square)
 {
     const float3 q = (float3)(xp[j].x, xp[j].y, xp[j].z);
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r2 = MAX(dx * dx + dy * dy + dz * dz, (real)1e-24f);
-    const real inverse_r = inverse_sqrt(r2);
-    const real slope = VOLUME_J(j) * pair_dw(r2 * inverse_r, h, KERNEL_RADIUS_J(j)) * PAIR_DW_SCALE(h);
-    const real other = r2 > 1e-20f ? slope : (real)0.0f;  // the particle itself has no gradient
-    *gx += slope * inverse_r * dx;
-    *gy += slope * inverse_r * dy;
-    *gz += slope * inverse_r * dz;
-    *square += other * other / (FLUID_J(j, RHO0) * VOLUME_J(j));
+    const real r = root(SQUARE(dx, dy, dz));
+    const real g = VOLUME_J(j) * pair_slope(r, h, inverse_h, KERNEL_RADIUS_J(j)) * PAIR_SLOPE_SCALE(inverse_h);
+    *gx += g * dx;
+    *gy += g * dy;
+    *gz += g * dz;
+    *square += g * g * (dx * dx + dy * dy + dz * dz) / (FLUID_J(j, RHO0) * VOLUME_J(j));
 }
 #endif
 
@@ -53,7 +50,7 @@ __kernel void compute_pressure(
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const real x = LOAD(xp, x), y = LOAD(xp, y), z = LOAD(xp, z);
-    const real h = KERNEL_RADIUS_I;
+    const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const real rho0 = FLUID_I(RHO0);
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real fill_a = (real)0.0f, fill_b = (real)0.0f, lowest = rho0;
@@ -61,21 +58,23 @@ __kernel void compute_pressure(
     real gx = (real)0.0f, gy = (real)0.0f, gz = (real)0.0f, square = (real)0.0f;
 #endif
     for (uint k = range.x; k < range.x + range.y; k += 2) {
-        add_neighbor(list_in[k], x, y, z, h, same, xp, material_in, fluids_in, &fill_a, &lowest);
-        add_neighbor(list_in[k + 1], x, y, z, h, same, xp, material_in, fluids_in, &fill_b, &lowest);
+        add_neighbor(list_in[k], x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &fill_a, &lowest);
+        add_neighbor(list_in[k + 1], x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &fill_b, &lowest);
 #if EXACT
-        add_gradient(list_in[k], x, y, z, h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
-        add_gradient(list_in[k + 1], x, y, z, h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
+        add_gradient(list_in[k], x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
+        add_gradient(list_in[k + 1], x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
 #endif
     }
-    const real fluid = (fill_a + fill_b) * PAIR_W_SCALE(h);
+    const real fluid = (fill_a + fill_b) * PAIR_W_SCALE(inverse_h);
 
     real fill = fluid;
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
     if (near) {
         FOR_LANES {
             const float3 at = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
-            const float4 wall = wall_share(solids, solid_count, near, wall_in, at, 1.0f / LANE_OF(h));
+            const uint felt = solids_in_reach(solids, solid_count, near, at, LANE_OF(h));
+            if (!felt) continue;
+            const float4 wall = wall_share(solids, solid_count, felt, wall_in, at, LANE_OF(inverse_h));
             LANE_OF(fill) += wall.w;
 #if EXACT
             LANE_OF(gx) += wall.x; LANE_OF(gy) += wall.y; LANE_OF(gz) += wall.z;

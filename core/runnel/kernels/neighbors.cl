@@ -232,6 +232,7 @@ inline uint2 find_cell(ulong cell, __global const ulong *cell_key, __global cons
 // One work-item per cluster on every device: j belongs to the list if it lies within
 // max(h_i, h_j) of any of the eight. Lists end on an even length, padded with the ghost `count`,
 // so that passes take pairs of j. near_out: bit s set when solid s may matter to the cluster.
+#define SPAN_MAX 16     // cells along x of a compact search box
 // LIST_MAX: of one cluster; more means a collapsed state, reported by the host
 
 #if INDEXED
@@ -318,7 +319,15 @@ __kernel void build_lists(
         // Cells of the box around all members, against cells around each of them.
         const float around = 2.0f * reach * inverse + 1.0f;
         const float3 span = (c.high - c.low) * inverse + around;
-        if (span.x * span.y * span.z <= (float)c.size * around * around * around) {
+        if (span.x * span.y * span.z <= (float)c.size * around * around * around && x1 - x0 < SPAN_MAX) {
+            ulong keys_x[SPAN_MAX];  // of the row of cells, and squares of their gaps to the members
+            float gaps_x[SPAN_MAX];
+            for (int x = x0; x <= x1; ++x) {
+                const float at = (float)(x + base.x) * size;
+                const float gap = MAX(0.0f, MAX(c.low.x - at - size, at - c.high.x));
+                keys_x[x - x0] = key_x(x);
+                gaps_x[x - x0] = gap * gap;
+            }
             for (int z = z0; z <= z1; ++z) {
                 const float fz = (float)(z + base.z) * size;
                 const float gz = MAX(0.0f, MAX(c.low.z - fz - size, fz - c.high.z));
@@ -326,14 +335,12 @@ __kernel void build_lists(
                 for (int y = y0; y <= y1; ++y) {
                     const float fy = (float)(y + base.y) * size;
                     const float gy = MAX(0.0f, MAX(c.low.y - fy - size, fy - c.high.y));
-                    const float gyz = gy * gy + gz * gz;
-                    if (gyz > reach2 * 1.0001f) continue;
+                    const float left = reach2 * 1.0001f - gy * gy - gz * gz;
+                    if (left < 0.0f) continue;
                     const ulong kyz = key_y(y) | kz;
-                    for (int x = x0; x <= x1; ++x) {
-                        const float fx = (float)(x + base.x) * size;
-                        const float gx = MAX(0.0f, MAX(c.low.x - fx - size, fx - c.high.x));
-                        if (gx * gx + gyz > reach2 * 1.0001f) continue;
-                        const uint2 range = find_cell(key_x(x) | kyz, cell_key, cell_range, mask);
+                    for (int x = 0; x <= x1 - x0; ++x) {
+                        if (gaps_x[x] > left) continue;
+                        const uint2 range = find_cell(keys_x[x] | kyz, cell_key, cell_range, mask);
                         for (uint s = range.x; s < range.y; ++s) {
                             const uint j = MEMBER(s);
                             found[length] = j;

@@ -101,6 +101,17 @@ inline uint solids_near(__global const float *solids, uint solid_count, float3 l
 
 #define IS_NEAR(near, s) ((near) & (1U << MIN(s, 30U)))
 
+// Of the solids near a cluster, those that a particle at x can feel.
+inline uint solids_in_reach(__global const float *solids, uint solid_count, uint near, float3 x, float reach)
+{
+    uint felt = 0;
+    for (uint s = 0; s < solid_count; ++s) {
+        float3 n;
+        if (IS_NEAR(near, s) && solid_distance(solids + s * SOLID_COLUMNS, x, &n) < reach) felt |= 1U << MIN(s, 30U);
+    }
+    return felt;
+}
+
 // ---- what the solid adds to the density (docs/theory: walls) ----
 // wall_in: (fill, slope, shear, -) of a half space by distance/h in -1..1, WALL_SAMPLES + 1 rows.
 inline float4 half_space(__global const float4 *wall_in, float distance, float inverse_h)

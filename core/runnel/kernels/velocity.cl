@@ -116,17 +116,17 @@ __kernel void update_velocities(
 
 // ---- viscosity: XSPH, symmetric between phases (5) ----
 inline void add_drag(
-    uint j, real x, real y, real z, real vx, real vy, real vz, real h, real rho, real c, float2 same,
+    uint j, real x, real y, real z, real vx, real vy, real vz, real h, real inverse_h, real rho, real c, float2 same,
     __global const float4 *xp_in, __global const float4 *v_in, __global const float2 *fill_in,
     __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
 {
     const float4 q = xp_in[j];
     const float4 u = v_in[j];
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r2 = dx * dx + dy * dy + dz * dz;
+    const real r = root(SQUARE(dx, dy, dz));
     const float rho_j = FLUID_J(j, RHO0) * MAX(fill_in[j].x, 0.5f);
     const real damping = MIN(c, (real)FLUID_J(j, VISCOSITY));
-    const real weight = damping * pair_w(r2, h, KERNEL_RADIUS_J(j)) * (FLUID_J(j, RHO0) * VOLUME_J(j)) / (rho + rho_j);
+    const real weight = damping * pair_w(r, h, inverse_h, KERNEL_RADIUS_J(j)) * (FLUID_J(j, RHO0) * VOLUME_J(j)) / (rho + rho_j);
     sum->x += weight * (u.x - vx);
     sum->y += weight * (u.y - vy);
     sum->z += weight * (u.z - vz);
@@ -142,17 +142,17 @@ __kernel void apply_viscosity(
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
     const real vx = LOAD(v_in, x), vy = LOAD(v_in, y), vz = LOAD(v_in, z);
-    const real h = KERNEL_RADIUS_I;
+    const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const real own_fill = LOAD(fill_in, x);
     const real rho = FLUID_I(RHO0) * MAX(own_fill, (real)0.5f);
     const real c = FLUID_I(VISCOSITY);
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t a = {(real)0.0f, (real)0.0f, (real)0.0f}, b = a;
     for (uint k = range.x; k < range.x + range.y; k += 2) {
-        add_drag(list_in[k], x, y, z, vx, vy, vz, h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &a);
-        add_drag(list_in[k + 1], x, y, z, vx, vy, vz, h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &b);
+        add_drag(list_in[k], x, y, z, vx, vy, vz, h, inverse_h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &a);
+        add_drag(list_in[k + 1], x, y, z, vx, vy, vz, h, inverse_h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &b);
     }
-    const real scale = 2.0f * inverse_passes * PAIR_W_SCALE(h);
+    const real scale = 2.0f * inverse_passes * PAIR_W_SCALE(inverse_h);
     STORE((vx + (a.x + b.x) * scale), v_out, x);
     STORE((vy + (a.y + b.y) * scale), v_out, y);
     STORE((vz + (a.z + b.z) * scale), v_out, z);
@@ -161,15 +161,14 @@ __kernel void apply_viscosity(
 
 // ---- vorticity: P001 eq. 18, 19 ----
 inline void add_curl(
-    uint j, real x, real y, real z, real vx, real vy, real vz, real h, float2 same,
+    uint j, real x, real y, real z, real vx, real vy, real vz, real h, real inverse_h, float2 same,
     __global const float4 *xp_in, __global const float4 *v_in, __global const float4 *material_in, real3_t *sum)
 {
     const float4 q = xp_in[j];
     const float4 u = v_in[j];
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r2 = MAX(dx * dx + dy * dy + dz * dz, (real)1e-24f);
-    const real inverse_r = inverse_sqrt(r2);
-    const real g = VOLUME_J(j) * pair_dw(r2 * inverse_r, h, KERNEL_RADIUS_J(j)) * inverse_r;
+    const real r = root(SQUARE(dx, dy, dz));
+    const real g = VOLUME_J(j) * pair_slope(r, h, inverse_h, KERNEL_RADIUS_J(j));
     const real ux = vx - u.x, uy = vy - u.y, uz = vz - u.z;
     // (v_i - v_j) x (x_i - x_j) dW/dr / r: a rotation Omega gives 2 Omega
     sum->x += g * (uy * dz - uz * dy);
@@ -184,13 +183,13 @@ __kernel void compute_vorticity(
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
     const real vx = LOAD(v_in, x), vy = LOAD(v_in, y), vz = LOAD(v_in, z);
-    const real h = KERNEL_RADIUS_I;
+    const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t w = {(real)0.0f, (real)0.0f, (real)0.0f};
     for (uint k = range.x; k < range.x + range.y; ++k) {
-        add_curl(list_in[k], x, y, z, vx, vy, vz, h, same, xp_in, v_in, material_in, &w);
+        add_curl(list_in[k], x, y, z, vx, vy, vz, h, inverse_h, same, xp_in, v_in, material_in, &w);
     }
-    const real scale = CURL_SCALE * PAIR_DW_SCALE(h);
+    const real scale = CURL_SCALE * PAIR_SLOPE_SCALE(inverse_h);
     w.x *= scale; w.y *= scale; w.z *= scale;
     const real square = w.x * w.x + w.y * w.y + w.z * w.z;
     STORE(w.x, vorticity_out, x);
@@ -200,14 +199,13 @@ __kernel void compute_vorticity(
 }
 
 inline void add_swirl(
-    uint j, real x, real y, real z, real strength, real h, float2 same,
+    uint j, real x, real y, real z, real strength, real h, real inverse_h, float2 same,
     __global const float4 *xp_in, __global const float4 *vorticity_in, __global const float4 *material_in, real3_t *sum)
 {
     const float4 q = xp_in[j];
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r2 = MAX(dx * dx + dy * dy + dz * dz, (real)1e-24f);
-    const real inverse_r = inverse_sqrt(r2);
-    const real g = VOLUME_J(j) * pair_dw(r2 * inverse_r, h, KERNEL_RADIUS_J(j)) * inverse_r * (vorticity_in[j].w - strength);
+    const real r = root(SQUARE(dx, dy, dz));
+    const real g = VOLUME_J(j) * pair_slope(r, h, inverse_h, KERNEL_RADIUS_J(j)) * (vorticity_in[j].w - strength);
     sum->x += g * dx;
     sum->y += g * dy;
     sum->z += g * dz;
@@ -222,16 +220,16 @@ __kernel void apply_confinement(
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
     const real wx = LOAD(vorticity_in, x), wy = LOAD(vorticity_in, y), wz = LOAD(vorticity_in, z), strength = LOAD(vorticity_in, w);
-    const real h = KERNEL_RADIUS_I;
+    const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t eta = {(real)0.0f, (real)0.0f, (real)0.0f};
     for (uint k = range.x; k < range.x + range.y; ++k) {
         if (list_in[k] == count) continue;  // the ghost has no vorticity
-        add_swirl(list_in[k], x, y, z, strength, h, same, xp_in, vorticity_in, material_in, &eta);
+        add_swirl(list_in[k], x, y, z, strength, h, inverse_h, same, xp_in, vorticity_in, material_in, &eta);
     }
     const real length2 = eta.x * eta.x + eta.y * eta.y + eta.z * eta.z;
     const real scale = length2 > 1e-30f
-        ? dt * FLUID_I(VORTICITY) * h * inverse_sqrt(MAX(length2, (real)1e-30f)) : (real)0.0f;
+        ? dt * FLUID_I(VORTICITY) * h / root(MAX(length2, (real)1e-30f)) : (real)0.0f;
     const real vx = LOAD(v, x) + scale * (eta.y * wz - eta.z * wy);
     const real vy = LOAD(v, y) + scale * (eta.z * wx - eta.x * wz);
     const real vz = LOAD(v, z) + scale * (eta.x * wy - eta.y * wx);
