@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from runnel.backends.base import BOX, CYLINDER, FORCE_COLUMNS, PLANE, SOLID_COLUMNS, SPHERE
 from runnel.backends.reference import ReferenceBackend
+from runnel.solver.acceleration import weights
 from runnel.solver.calibration import calibrate
 from runnel.solver.model import Model, attraction_limit, tensile_stiffness
 
@@ -20,7 +21,7 @@ NO_GRAVITY = np.zeros(3, np.float32)
 
 def make_model(
     dimensions: int = 3,
-    kernel: str = "poly6",
+    kernel: str = "wendland",
     *,
     exact: bool = False,
     rest_density: Sequence[float] = (1000.0,),
@@ -98,6 +99,16 @@ def by_id(backend: ReferenceBackend, name: str) -> NDArray[np.generic]:
     return backend.read(name)[np.argsort(backend.read("id"))]
 
 
+def chebyshev(model: Model, iterations: int) -> list[tuple[float, float]]:
+    """(momentum, gain) of the iterations of a step."""
+    return list(islice(weights(model.calibration, iterations, 0.0), iterations))
+
+
+def measure(backend: ReferenceBackend) -> None:
+    """One evaluation of eq. 1 and 2 with P004's own relaxation."""
+    backend.compute_pressure(0.0, backend.model.calibration.relaxation)
+
+
 def step(
     backend: ReferenceBackend,
     dt: float,
@@ -108,8 +119,8 @@ def step(
     """The passes in order, without viscosity and vorticity."""
     backend.predict(dt, np.asarray(gravity, np.float32), np.asarray(forces, np.float32))
     backend.find_neighbors()
-    for k in range(iterations):
-        backend.compute_pressure(k == 0)
+    for momentum, gain in chebyshev(backend.model, iterations):
+        backend.compute_pressure(momentum, gain)
         backend.correct_positions()
     backend.update_velocities()
 

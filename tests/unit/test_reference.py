@@ -17,9 +17,11 @@ from tests.unit.reference_setup import (
     NO_FORCES,
     by_id,
     channels,
+    chebyshev,
     lattice_block,
     loaded,
     make_model,
+    measure,
     random_block,
     step,
 )
@@ -50,7 +52,7 @@ def pair_gradients(model: Model, x: np.ndarray, h: np.ndarray) -> tuple[np.ndarr
     return value / c.lattice_fill, slope[..., None] * direction / c.lattice_fill
 
 
-def mixture(rng: np.random.Generator, n: int, dimensions: int, **fluids: tuple[float, ...]):
+def mixture(rng: np.random.Generator, n: int, dimensions: int, **fluids: object):
     """Two fluids and two sizes at random places, crowded; the backend and its model."""
     model = make_model(dimensions, rest_density=(1000.0, 100.0), **fluids)
     d = np.where(rng.random(n) < 0.5, 0.1, 0.15)
@@ -63,7 +65,7 @@ def mixture(rng: np.random.Generator, n: int, dimensions: int, **fluids: tuple[f
 def test_lattice_is_exactly_full(name, dimensions):
     x = lattice_block((7, 7 if dimensions == 3 else 0, 7), 0.25)
     backend = loaded(make_model(dimensions, name), channels(x, 0.25, dimensions))
-    backend.compute_pressure(True)
+    measure(backend)
     inner = ((x > 0.5) & (x < 1.25))[:, [0, 2] if dimensions == 2 else [0, 1, 2]].all(axis=1)
     assert inner.sum() == 3**dimensions
     np.testing.assert_allclose(by_id(backend, "fill")[inner], 1, atol=CALM)
@@ -71,9 +73,9 @@ def test_lattice_is_exactly_full(name, dimensions):
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
-@pytest.mark.parametrize("name", ["cubic", "gaussian"])
+@pytest.mark.parametrize("name", ["wendland", "cubic", "gaussian"])
 def test_corrections_follow_the_constraint_gradient(name, dimensions):
-    """Rows A04, B03: with p at one particle only, m_k dx_k = V_i p_i grad_k C_i for every k."""
+    """Rows A04, B03: with dp at one particle only, m_k dx_k = V_i dp_i grad_k C_i for every k."""
     rng = np.random.default_rng(3)
     n = 12
     x = random_block(rng, n, dimensions, 2.2)
@@ -84,7 +86,7 @@ def test_corrections_follow_the_constraint_gradient(name, dimensions):
     near, none = all_pairs(n), np.zeros(n)
     p = np.zeros(n)
     p[0] = -2.0
-    dx = density.displacement(k, near, x, volume, h, rho0, np.arange(n, dtype=np.uint32), p, none)
+    dx = density.displacement(k, near, x, volume, h, rho0, p, none)
     measured = (rho0 * volume)[:, None] * dx / (volume[0] * p[0])
     expected = np.zeros((n, 3))
     for particle in range(n):
@@ -98,62 +100,145 @@ def test_corrections_follow_the_constraint_gradient(name, dimensions):
     np.testing.assert_allclose(measured, expected, atol=1e-6 * abs(expected).max())
 
 
+class PlainNumpy:
+    """Eq. 1 to 4 in plain numpy and double precision; pairs are those of the first positions."""
+
+    def __init__(self, model: Model, rows: dict[str, np.ndarray]) -> None:
+        self.model, self.phase = model, rows["phase"]
+        self.x, self.h, self.volume = (
+            rows[k].astype(np.float64) for k in ("position", "kernel_radius", "volume")
+        )
+        self.rho0 = model.rest_density.astype(np.float64)[self.phase]
+        self.p = np.zeros(len(self.x))
+        self.change = np.zeros(len(self.x))
+        self.pairs = self.within_reach()
+
+    def within_reach(self) -> np.ndarray:
+        apart = np.linalg.norm(self.x[:, None] - self.x[None], axis=-1)
+        return apart < np.maximum(self.h[:, None], self.h[None])
+
+    def compute_pressure(self, momentum: float, gain: float) -> None:
+        self.w, self.grad = pair_gradients(self.model, self.x, self.h)
+        self.w *= self.pairs
+        self.grad *= self.pairs[..., None]
+        near = self.pairs & self.within_reach()
+        self.rhomin = np.where(near, self.rho0[None], np.inf).min(axis=1)
+        self.fill = self.w @ self.volume
+        bound = self.model.calibration.stiffness * self.h**2 * self.rhomin
+        k = self.exact_stiffness() if self.model.exact else bound / np.maximum(self.fill, 1) ** 3
+        limit = bound * self.model.attraction.astype(np.float64)[self.phase]
+        wanted = self.p + momentum * self.change - gain * k * (self.fill - 1)
+        self.change = np.minimum(wanted, limit) - self.p
+        self.p = self.p + self.change
+
+    def exact_stiffness(self) -> np.ndarray:
+        """P001 eq. 14 / P000 eq. 4 with eps."""
+        mass = self.rho0 * self.volume
+        of_others = (self.volume**2 / mass)[None] * (self.grad**2).sum(axis=-1)
+        own = (self.volume[None, :, None] * self.grad).sum(axis=1)
+        eps = 0.01 / (mass * self.model.calibration.stiffness * self.h**2)
+        total = of_others.sum(axis=1) + (own**2).sum(axis=-1) / mass + eps
+        return 1 / (self.volume * total)
+
+    def correct_positions(self) -> None:
+        c, h, rho0 = self.model.calibration, self.h, self.rho0
+        tensile = self.model.tensile.astype(np.float64)[self.phase]
+        sigma = c.relaxation * tensile * c.stiffness * h**2 * rho0
+        both = np.where(
+            rho0[:, None] == rho0[None],
+            sigma[:, None] + sigma[None],
+            2 * np.minimum(sigma[:, None], sigma[None]),
+        )
+        reference = c.tensile_reference * (h[:, None] ** -c.dimensions + h[None] ** -c.dimensions)
+        s = -both * np.maximum((2 * self.w / reference) ** 4 - c.tensile_offset, 0)
+        pairs = self.volume[None] * (self.change[:, None] + self.change[None] + s)
+        self.x = self.x + (pairs[..., None] * self.grad).sum(axis=1) / rho0[:, None]
+
+
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_passes_equal_plain_numpy(dimensions):
-    """Eq. 1 to 4 with two fluids, two sizes and tension."""
+def test_iterations_equal_plain_numpy(dimensions, exact):
+    """Eq. 1 to 4 with two fluids, two sizes and tension, accelerated."""
     rng = np.random.default_rng(11)
-    model, rows = mixture(rng, 300, dimensions, kappa=(0.3, 0.8))
-    c = model.calibration
-    backend = loaded(model, rows)
-    backend.compute_pressure(True)
-    backend.correct_positions()
-    x, h, volume = (rows[k].astype(np.float64) for k in ("position", "kernel_radius", "volume"))
-    rho0 = model.rest_density.astype(np.float64)[rows["phase"]]
-    w, grad = pair_gradients(model, x, h)
-    reach = np.maximum(h[:, None], h[None])
-    near = np.linalg.norm(x[:, None] - x[None], axis=-1) < reach
-    fill = w @ volume
-    rhomin = np.where(near, rho0[None], np.inf).min(axis=1)
-    assert (rhomin < rho0).any()
-    stiffness = c.stiffness * h**2
-    p = -c.relaxation * stiffness * rhomin
-    p *= np.maximum(fill - 1, -model.attraction[rows["phase"]])
-    sigma = c.relaxation * model.tensile[rows["phase"]] * stiffness * rho0
-    both = np.where(
-        rho0[:, None] == rho0[None],
-        sigma[:, None] + sigma[None],
-        2 * np.minimum(sigma[:, None], sigma[None]),
-    )
-    reference = c.tensile_reference * (h[:, None] ** -dimensions + h[None] ** -dimensions) / 2
-    s = -both * np.maximum((w / reference) ** 4 - c.tensile_offset, 0)
-    pairs = volume[None] * (p[:, None] + p[None] + s)
-    dx = (pairs[..., None] * grad).sum(axis=1) / rho0[:, None]
-    np.testing.assert_allclose(by_id(backend, "fill"), fill, rtol=1e-6)
-    np.testing.assert_allclose(by_id(backend, "pressure"), p, rtol=1e-5, atol=1e-6 * abs(p).max())
-    moved = by_id(backend, "predicted") - x
-    np.testing.assert_allclose(moved, dx, rtol=1e-5, atol=2e-7 * max(abs(x).max(), abs(dx).max()))
+    model, rows = mixture(rng, 250, dimensions, kappa=(0.3, 0.8), exact=exact)
+    x = lattice_block((16, 0, 16) if dimensions == 2 else (6, 6, 7), 0.1)[:250]
+    x += rng.normal(0, 0.01, x.shape)
+    x[:, 1] *= dimensions == 3
+    rows["position"] = x.astype(np.float32)
+    backend, plain = loaded(model, rows), PlainNumpy(model, rows)
+    for k, (momentum, gain) in enumerate(chebyshev(model, 3)):
+        backend.compute_pressure(momentum, gain)
+        plain.compute_pressure(momentum, gain)
+        assert k > 0 or (plain.rhomin < plain.rho0).any()
+        np.testing.assert_allclose(by_id(backend, "fill"), plain.fill, rtol=3e-6)
+        scale = abs(plain.p).max()
+        np.testing.assert_allclose(by_id(backend, "multiplier"), plain.p, atol=1e-5 * scale)
+        np.testing.assert_allclose(by_id(backend, "change"), plain.change, atol=1e-5 * scale)
+        backend.correct_positions()
+        plain.correct_positions()
+        np.testing.assert_allclose(by_id(backend, "predicted"), plain.x, atol=5e-6)
 
 
-@pytest.mark.parametrize("dimensions", [2, 3])
-def test_exact_mode_equals_plain_numpy(dimensions):
-    """P001 eq. 14 / P000 eq. 4 with eps."""
-    rng = np.random.default_rng(12)
-    n = 200
-    d = np.where(rng.random(n) < 0.5, 0.1, 0.15)
-    x = random_block(rng, n, dimensions, 0.1 * n ** (1 / dimensions)).astype(np.float32)
-    model = make_model(dimensions, exact=True, rest_density=(1000.0, 300.0))
-    rows = channels(x, d, dimensions, phase=rng.integers(0, 2, n))
-    backend = loaded(model, rows)
-    backend.compute_pressure(True)
-    x, h, volume = (rows[k].astype(np.float64) for k in ("position", "kernel_radius", "volume"))
-    mass = model.rest_density[rows["phase"]] * volume
-    w, grad = pair_gradients(model, x, h)
-    of_others = (volume**2 / mass)[None] * (grad**2).sum(axis=-1)
-    own = (((volume[None, :, None] * grad).sum(axis=1)) ** 2).sum(axis=-1) / mass
-    eps = 0.01 / (mass * model.calibration.stiffness * h**2)
-    excess = np.maximum(w @ volume - 1, 0)
-    p = -model.calibration.relaxation * excess / (volume * (of_others.sum(axis=1) + own + eps))
-    np.testing.assert_allclose(by_id(backend, "pressure"), p, rtol=1e-5, atol=1e-6 * abs(p).max())
+def test_multipliers_add_up_and_are_bounded():
+    """Eq. 2: attraction never exceeds K rhomin f, however many iterations; without f, none."""
+    rng = np.random.default_rng(13)
+    for kappa in (0.0, 0.6):
+        model = make_model(kappa=(kappa,))
+        backend = loaded(model, channels(random_block(rng, 300, 3, 0.7), 0.1))
+        limit = model.calibration.stiffness * 0.2**2 * 1000 * 0.5 * kappa
+        total = np.zeros(300)
+        for momentum, gain in chebyshev(model, 6):
+            backend.compute_pressure(momentum, gain)
+            total += by_id(backend, "change")
+            p = by_id(backend, "multiplier")
+            np.testing.assert_allclose(p, total, atol=1e-5 * abs(p).max())
+            assert (p <= limit * (1 + 1e-6)).all()
+            backend.correct_positions()
+        assert (p == 0).any() if kappa == 0 else (p > 0.9 * limit).any()
+        assert (p < 0).any()
+
+
+def test_crowds_are_softer():
+    """k falls with the cube of the fill above 1, not below."""
+    for squeeze in (1.0, 0.9):
+        x = lattice_block((7, 7, 7), 0.1 * squeeze)
+        model = make_model(kappa=(2.0,))
+        backend = loaded(model, channels(x, 0.1))
+        measure(backend)
+        fill = by_id(backend, "fill").astype(np.float64)
+        k = model.calibration.stiffness * 0.2**2 * 1000 / np.maximum(fill, 1) ** 3
+        expected = -model.calibration.relaxation * k * (fill - 1)
+        np.testing.assert_allclose(by_id(backend, "multiplier"), expected, rtol=1e-4, atol=1e-6)
+        assert (fill.max() > 1.2) == (squeeze < 1)
+
+
+def test_a_step_leaves_its_pressure():
+    """P = -p/dt^2 stays until the next step ends, can be loaded and written; p starts at 0."""
+    x = lattice_block((5, 5, 5), 0.095)
+    rows = channels(x, 0.1)
+    rows["pressure"] = np.arange(125.0)
+    backend = loaded(make_model(), rows)
+    np.testing.assert_array_equal(by_id(backend, "pressure"), rows["pressure"])
+    dt = 0.004
+    backend.predict(dt, np.zeros(3, np.float32), NO_FORCES)
+    backend.find_neighbors()
+    for weights in chebyshev(backend.model, 2):
+        backend.compute_pressure(*weights)
+        backend.correct_positions()
+    np.testing.assert_array_equal(by_id(backend, "pressure"), rows["pressure"])
+    p = by_id(backend, "multiplier").astype(np.float64)
+    assert p.min() < 0
+    backend.update_velocities()
+    np.testing.assert_allclose(by_id(backend, "pressure"), -p / dt**2, rtol=1e-6)
+    rate = np.sqrt(by_id(backend, "pressure").max() / 1000) / 0.1
+    assert backend.survey().pressure_rate == pytest.approx(rate, rel=1e-6)
+    backend.predict(dt, np.zeros(3, np.float32), NO_FORCES)
+    assert (backend.read("multiplier") == 0).all()
+    backend.write("pressure", np.full(125, 7.0))
+    assert (backend.read("pressure") == 7).all()
+    more = channels(x + 5, 0.1)
+    backend.append(more)
+    assert sorted(set(backend.read("pressure").tolist())) == [0, 7]
 
 
 def test_exact_and_prototype_agree_on_the_lattice():
@@ -163,8 +248,8 @@ def test_exact_and_prototype_agree_on_the_lattice():
     p = []
     for exact in (False, True):
         backend = loaded(make_model(exact=exact), channels(x, 0.1))
-        backend.compute_pressure(True)
-        p.append(by_id(backend, "pressure")[inner].mean())
+        measure(backend)
+        p.append(by_id(backend, "multiplier")[inner].mean())
     assert p[0] < 0
     assert p[1] == pytest.approx(p[0] / 1.01, rel=0.01)
 
@@ -176,13 +261,13 @@ def test_linear_and_angular_momentum_are_kept(dimensions):
     n = 2000
     model, rows = mixture(rng, n, dimensions, kappa=(0.5, 0.1))
     backend = loaded(model, rows)
-    backend.compute_pressure(True)
+    measure(backend)
     k = make_kernel(model.calibration, model.ignored_axis)
     x, volume = backend.read("predicted"), backend.read("volume")
     rho0 = model.rest_density.astype(np.float64)[backend.read("phase")]
     sigma = rng.uniform(0, 1, n)
-    h, ids, p = (backend.read(name) for name in ("kernel_radius", "id", "pressure"))
-    dx = density.displacement(k, backend.neighbors, x, volume, h, rho0, ids, p, sigma)
+    h, p = backend.read("kernel_radius"), backend.read("change")
+    dx = density.displacement(k, backend.neighbors, x, volume, h, rho0, p, sigma)
     force = (rho0 * volume)[:, None] * dx
     scale = np.linalg.norm(force, axis=1).sum()
     assert scale > 0
@@ -198,11 +283,14 @@ def test_lowest_density_rules_at_an_interface():
     light = x[:, 0] > 0.45
     model = make_model(rest_density=(1000.0, 10.0))
     backend = loaded(model, channels(x, 0.1, phase=light.astype(int)))
-    backend.compute_pressure(True)
+    measure(backend)
     c = model.calibration
     excess = np.maximum(by_id(backend, "fill").astype(np.float64) - 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rho = -by_id(backend, "pressure") / (c.relaxation * c.stiffness * 0.2**2 * excess)
+        softer = (1 + excess) ** 3
+        rho = -by_id(backend, "multiplier") / (
+            c.relaxation * c.stiffness * 0.2**2 * excess / softer
+        )
     away = 0.45 - x[:, 0]
     for chosen, expected in (
         (light, 10),
@@ -219,7 +307,7 @@ def pair_motion(distance: float, kappa: float, kernel_name: str = "poly6") -> fl
     backend = loaded(
         make_model(kernel=kernel_name, kappa=(kappa,)), channels([[0, 0, 0], [distance, 0, 0]], 1.0)
     )
-    backend.compute_pressure(True)
+    measure(backend)
     backend.correct_positions()
     return float(-by_id(backend, "predicted")[0, 0])
 
@@ -240,7 +328,7 @@ def test_twins_separate(name, dimensions):
     x = np.zeros((4, 3))
     d = np.array([0.1, 0.1, 0.1, 0.15])
     backend = loaded(make_model(dimensions, name), channels(x, d, dimensions))
-    backend.compute_pressure(True)
+    measure(backend)
     backend.correct_positions()
     moved = by_id(backend, "predicted").astype(np.float64)
     apart = np.linalg.norm(moved[:, None] - moved[None], axis=-1)[np.triu_indices(4, 1)]
@@ -268,7 +356,7 @@ def test_free_fall_is_the_discrete_identity(dimensions):
     fallen = v0 * dt * steps + np.array([0, 0, -g * dt * dt * steps * (steps + 1) / 2])
     off = by_id(backend, "position") - (x + fallen)
     np.testing.assert_allclose(off.mean(axis=0), 0, atol=1e-6)
-    assert abs(off).max() < 1e-5 * d
+    assert abs(off).max() < 3e-5 * d  # rounding of float32 at 4 m, 30 times
     v = by_id(backend, "velocity") - (v0 + np.array([0, 0, -g * dt * steps]))
     assert abs(v).max() < 1e-5 * g * dt * steps
 
@@ -336,7 +424,7 @@ def test_passes_need_neighbors():
     backend = ReferenceBackend(make_model())
     backend.load(channels(np.zeros((1, 3)), 0.1))
     with pytest.raises(SimulationError, match="find_neighbors"):
-        backend.compute_pressure(True)
+        measure(backend)
 
 
 def test_survey_names_a_bad_particle():

@@ -15,12 +15,13 @@ from tests.unit.reference_setup import (
     lattice_block,
     loaded,
     make_model,
+    measure,
     random_block,
     step,
 )
 from tests.unit.test_reference import pair_gradients
 
-# ORACLES 16: q = 1 - S(k)/S(0) on the lattice with h = 2 d, by wavelength [d]
+# ORACLES 16: q = 1 - S(k)/S(0) of poly6 on the lattice with h = 2 d, by wavelength [d]
 DECAY = {
     (16, 3): 0.029064,
     (16, 2): 0.032090,
@@ -35,7 +36,7 @@ DECAY = {
 @pytest.mark.parametrize("c", [0.01, 0.5, 2.0])
 def test_shear_wave_decays_as_on_an_endless_lattice(wavelength, dimensions, c):
     """u = sin(k x): factor [1 - (c/N) q]^N. Read in the middle, where no border is felt."""
-    model = make_model(dimensions, viscosity=(c,))
+    model = make_model(dimensions, "poly6", viscosity=(c,))
     passes = model.viscosity_passes
     assert passes == max(1, int(np.ceil(c / 0.5)))
     n = 2 * passes + 5  # the border reaches one layer further in with each pass
@@ -44,7 +45,7 @@ def test_shear_wave_decays_as_on_an_endless_lattice(wavelength, dimensions, c):
     v = np.zeros_like(x)
     v[:, 2] = wave
     backend = loaded(model, channels(x, 1.0, dimensions, velocity=v))
-    backend.compute_pressure(True)
+    measure(backend)
     backend.apply_viscosity()
     middle = (abs(x[:, 2] - n / 2) < 1) & (abs(x[:, 0] - (wavelength + n) / 2) < wavelength / 2)
     if dimensions == 3:
@@ -64,7 +65,7 @@ def two_fluids(rng: np.random.Generator, dimensions: int, c: tuple[float, float]
     d = np.where(rng.random(n) < 0.5, 0.1, 0.13)
     rows = channels(x, d, dimensions, velocity=v, phase=rng.integers(0, 2, n))
     backend = loaded(model, rows)
-    backend.compute_pressure(True)
+    measure(backend)
     return model, rows, backend
 
 

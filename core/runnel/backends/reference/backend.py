@@ -21,12 +21,13 @@ from .neighbors import Neighbors, cell_keys, find_neighbors
 
 # Beside SOLVER_CHANNELS; a particle starts with these at 0, fill at 1.
 WORK_CHANNELS: dict[str, tuple[type, int]] = {
+    "pressure": (np.float32, 1),  # of the last step [Pa]; may be loaded
     "predicted": (np.float32, 3),  # x* [m]
     "unconstrained": (np.float32, 3),  # x* ahead of the first correction [m]
-    "velocity_before": (np.float32, 3),  # ahead of the step [m/s]
     "fill": (np.float32, 1),  # rho/rho0, eq. 1
     "fluid_fill": (np.float32, 1),  # the same without walls
-    "pressure": (np.float32, 1),  # p of eq. 2 [kg/m]
+    "multiplier": (np.float32, 1),  # p of eq. 2 within a step [kg/m]
+    "change": (np.float32, 1),  # dp of the last compute_pressure [kg/m]
     "push": (np.float32, 3),  # displacement by walls, summed over a step [m]
     "wall_gradient": (np.float32, 3),  # of the last compute_pressure [1/m]
     "vorticity": (np.float32, 3),  # [1/s]
@@ -45,10 +46,11 @@ class ReferenceBackend:
         self._walls = solids.WallTable(
             np.ascontiguousarray(calibration.wall_fill, np.float64),
             np.ascontiguousarray(calibration.wall_slope, np.float64),
+            np.ascontiguousarray(calibration.wall_shear, np.float64),
         )
         self._neighbors: Neighbors | None = None
         self._solids = np.zeros((0, SOLID_COLUMNS))
-        self._dt = 0.0
+        self._dt = self._rest_speed = 0.0
         self.close()
 
     # --- particles --------------------------------------------------------------------------
@@ -95,7 +97,7 @@ class ReferenceBackend:
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         d, self._dt = self._data, float(dt)
-        d["velocity_before"][:] = d["velocity"]
+        self._rest_speed = 2 * self._dt * float(np.linalg.norm(gravity))
         velocity.accelerate(
             _table(forces, FORCE_COLUMNS),
             np.asarray(gravity, np.float64),
@@ -107,6 +109,7 @@ class ReferenceBackend:
         d["predicted"][:] = d["position"] + self._dt * d["velocity"].astype(np.float64)
         d["unconstrained"][:] = d["predicted"]
         d["push"][:] = 0
+        d["multiplier"][:] = d["change"][:] = 0
 
     def find_neighbors(self) -> None:
         if not self._alive.all():
@@ -119,26 +122,27 @@ class ReferenceBackend:
         d = self._data
         self._neighbors = find_neighbors(keys[order], d["predicted"], d["kernel_radius"])
 
-    def compute_pressure(self, first: bool) -> None:
+    def compute_pressure(self, momentum: float, gain: float) -> None:
         d, m = self._data, self.model
         x, h = d["predicted"], d["kernel_radius"]
         fluid = density.fill(self._kernel, self.neighbors, x, d["volume"], h)
         wall, gradient = self._wall_share()
+        total = fluid + wall
+        rest = self._of_fluid(m.rest_density)
+        mixed = len(set(m.rest_density.tolist())) > 1
+        rhomin = density.lightest(self.neighbors, x, h, rest) if mixed else rest
+        softest = m.calibration.stiffness * h.astype(np.float64) ** 2 * rhomin
         if m.exact:
             stiffness = self._exact_stiffness(gradient)
-            rhomin = np.ones(len(x))
-        else:
-            stiffness = m.calibration.stiffness * h.astype(np.float64) ** 2
-            rest = self._of_fluid(m.rest_density)
-            mixed = len(set(m.rest_density.tolist())) > 1
-            rhomin = density.lightest(self.neighbors, x, h, rest) if mixed else rest
-        total = fluid + wall
-        d["pressure"][:] = density.pressure(
+        else:  # a crowd has more and closer neighbours
+            stiffness = softest / np.maximum(total, 1) ** 3
+        d["multiplier"][:], d["change"][:] = density.next_multiplier(
+            d["multiplier"],
+            d["change"],
             total - 1,
-            self._of_fluid(m.attraction),
-            m.calibration.relaxation,
             stiffness,
-            rhomin,
+            softest * self._of_fluid(m.attraction),
+            (momentum, gain),
         )
         d["fill"][:], d["fluid_fill"][:], d["wall_gradient"][:] = total, fluid, gradient
 
@@ -147,25 +151,20 @@ class ReferenceBackend:
         return (float(error.mean()), float(error.max())) if len(error) else (0.0, 0.0)
 
     def correct_positions(self) -> None:
-        d, m = self._data, self.model
+        d, m, near = self._data, self.model, self.neighbors
+        x, volume, h = d["predicted"], d["volume"], d["kernel_radius"]
         rest = self._of_fluid(m.rest_density)
         moved = density.displacement(
-            self._kernel,
-            self.neighbors,
-            d["predicted"],
-            d["volume"],
-            d["kernel_radius"],
-            rest,
-            d["id"],
-            d["pressure"],
-            self._sigma(),
+            self._kernel, near, x, volume, h, rest, d["change"], self._sigma()
         )
-        # The wall mirrors the particle's pressure.
-        push = (2 * d["pressure"].astype(np.float64) / rest)[:, None] * d["wall_gradient"]
-        x = d["predicted"] + moved + push
         if len(self._solids):
-            r = self._radius()
-            push += contact.resolve_contacts(self._solids, x, r, d["id"], m.ignored_axis)
+            solids.mend_gradients(self._walls, self._solids, x, h, moved)
+        moved += density.part_twins(near, x, volume, h, rest, d["id"], m.ignored_axis)
+        # The wall mirrors the particle's pressure.
+        push = (2 * d["change"].astype(np.float64) / rest)[:, None] * d["wall_gradient"]
+        x = x + moved + push
+        if len(self._solids):
+            push += contact.resolve_contacts(self._solids, x, self._contact(), m.ignored_axis)
         d["predicted"][:] = x
         d["push"] += push.astype(np.float32)
 
@@ -179,14 +178,16 @@ class ReferenceBackend:
                 self._solids,
                 d["predicted"],
                 v,
-                d["velocity_before"],
+                d["velocity"],
                 d["push"],
-                self._radius(),
+                self._contact(),
                 d["kernel_radius"],
                 self._dt,
+                self._rest_speed,
                 self.model.ignored_axis,
             )
         d["velocity"][:] = v
+        d["pressure"][:] = -d["multiplier"].astype(np.float64) / self._dt**2
         d["position"][:] = d["predicted"]
         d["unconstrained"][:] = d["predicted"]
 
@@ -239,11 +240,19 @@ class ReferenceBackend:
         self._alive &= ~dead
 
     def survey(self) -> Survey:
-        d, alive = self._data, self._alive
+        d, m = self._data, self.model
         finite = np.isfinite(d["position"]).all(axis=1) & np.isfinite(d["velocity"]).all(axis=1)
-        bad = d["id"][alive & ~finite]
-        speed = np.linalg.norm(d["velocity"][alive & finite], axis=1).max(initial=0.0)
-        return Survey(float(speed), self.count, int(bad[0]) if len(bad) else None)
+        bad = d["id"][self._alive & ~finite]
+        good = self._alive & finite
+        speed = np.linalg.norm(d["velocity"].astype(np.float64)[good], axis=1).max(initial=0.0)
+        spacing = 2 * self._radius()
+        rates = d["pressure"] / (self._of_fluid(m.rest_density) * spacing**2)
+        return Survey(
+            max_speed=float(speed),
+            pressure_rate=float(np.sqrt(rates[good].max(initial=0.0))),
+            count=self.count,
+            bad_id=int(bad[0]) if len(bad) else None,
+        )
 
     def synchronize(self) -> None:
         """Every pass has ended when its call returns."""
@@ -264,6 +273,10 @@ class ReferenceBackend:
             self.model.calibration.support
         )
         return r
+
+    def _contact(self) -> NDArray[np.float64]:
+        """Distance that particles keep from solids [m]."""
+        return contact.contact_distances(self._radius(), self._data["id"])
 
     def _sigma(self) -> NDArray[np.float64]:
         """sigma of eq. 4."""
@@ -301,20 +314,19 @@ def _column(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
 
 def _rows(channels: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """All channels of new particles."""
+    missing = SOLVER_CHANNELS.keys() - channels.keys() - {"expiry"}
+    if missing:
+        raise KeyError(f"particles without {', '.join(sorted(missing))}")
     count = len(channels["id"])
     rows = {
         name: _column(name, channels.get(name, np.full(count, np.inf)), count).copy()
         for name in SOLVER_CHANNELS
-        if name in channels or name == "expiry"
     }
-    missing = SOLVER_CHANNELS.keys() - rows.keys()
-    if missing:
-        raise KeyError(f"particles without {', '.join(sorted(missing))}")
     for name, (_, width) in WORK_CHANNELS.items():
         rows[name] = _column(name, np.zeros((count, width)), count)
+    rows["pressure"][:] = channels.get("pressure", 0)
     rows["fill"][:] = rows["fluid_fill"][:] = 1
     rows["predicted"][:] = rows["unconstrained"][:] = rows["position"]
-    rows["velocity_before"][:] = rows["velocity"]
     return rows
 
 

@@ -18,7 +18,7 @@ Doubles = NDArray[np.float64]
 Ids = NDArray[np.uint32]
 
 JITTER = 0.01  # [r], largest addition to the distance of contact
-TOUCH = 1.1  # [r], up to here a particle touches a solid
+TOUCH = 1.1  # [distance of contact], up to here a particle touches a solid
 
 
 @inline
@@ -42,17 +42,22 @@ def inwards(x: float, room: float) -> float:
 
 
 @parallel
-def resolve_contacts(
-    solids: Array, x: Doubles, radius: Array, ids: Ids, ignored_axis: int
-) -> Doubles:
+def contact_distances(radius: Array, ids: Ids) -> Doubles:
+    """How far off solids each particle stays [m]: no two stand on one plane (row A17)."""
+    stop = np.empty(len(radius))
+    for i in prange(len(radius)):
+        offset = (hash_uint(ids[i]) >> uint32(8)) / 16777216.0
+        stop[i] = radius[i] * (1.0 + JITTER * offset)
+    return stop
+
+
+@parallel
+def resolve_contacts(solids: Array, x: Doubles, stop: Doubles, ignored_axis: int) -> Doubles:
     """Moves x (n, 3) out of the solids, in place; by how much (n, 3) [m]."""
     moved = np.zeros((len(x), 3))
     for i in prange(len(x)):
-        # A distance of its own for each particle: no two stand on one plane (row A17).
-        offset = (hash_uint(ids[i]) >> uint32(8)) / 16777216.0
-        stop = radius[i] * (1.0 + JITTER * offset)
         for c in range(len(solids)):
-            d = contact(solids[c], x[i, 0], x[i, 1], x[i, 2], stop)
+            d = contact(solids[c], x[i, 0], x[i, 1], x[i, 2], stop[i])
             for axis in range(3):
                 if axis != ignored_axis:
                     x[i, axis] += d[axis]
@@ -73,17 +78,20 @@ def face(s: Array, axis: int, x: float, y: float, z: float) -> tuple[float, Vect
 
 @inline
 def respond(
-    s: Array, n: Vector, v: Vector, before: float, pushed: float, touches: bool, dt: float
+    s: Array, n: Vector, v: Vector, arriving: float, pushed: float, touches: bool, dt: float
 ) -> Vector:
-    """Velocity relative to a solid after it answered. before: normal speed ahead of the step."""
+    """Velocity relative to a solid after it answered.
+
+    arriving: normal speed of an arrival, below 0, if it is one that bounces.
+    """
     vn = v[0] * n[0] + v[1] * n[1] + v[2] * n[2]
     t = (v[0] - vn * n[0], v[1] - vn * n[1], v[2] - vn * n[2])
     speed = math.sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2])
     keep = 1.0
     if pushed > 0.0 and speed > 0.0:  # Coulomb
         keep = max(0.0, 1.0 - s[2] * pushed / dt / speed)
-    if touches and pushed > 0.0 and before < 0.0:
-        vn = max(vn, -s[3] * before)
+    if touches and pushed > 0.0 and arriving < 0.0:
+        vn = max(vn, -s[3] * arriving)
     if touches and s[4] > 0.0:
         left = (1.0 - s[4]) ** (60.0 * dt)
         keep *= left
@@ -96,14 +104,19 @@ def wall_response(
     solids: Array,
     x: Array,
     v: Doubles,
-    v_before: Array,
+    predicted: Array,
     push: Array,
-    radius: Array,
+    stop: Doubles,
     h: Array,
     dt: float,
+    rest_speed: float,
     ignored_axis: int,
 ) -> None:
-    """Friction, bounce and stickiness on v (n, 3), in place."""
+    """Friction, bounce and stickiness on v (n, 3), in place.
+
+    predicted: velocities ahead of the corrections. Below rest_speed nothing counts as arriving:
+    gravity gives as much to a particle at rest.
+    """
     for i in prange(len(x)):
         x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
         for c in range(len(solids)):
@@ -113,13 +126,15 @@ def wall_response(
                 phi, n = face(s, side, x0, x1, x2)
                 if phi >= h[i]:
                     continue
-                pushed, before = 0.0, 0.0
+                pushed, arriving = 0.0, 0.0
                 for axis in range(3):
                     pushed += push[i, axis] * n[axis]
-                    before += (v_before[i, axis] - u[axis]) * n[axis]
+                    arriving += (predicted[i, axis] - u[axis]) * n[axis]
+                if arriving >= -rest_speed:
+                    arriving = 0.0
                 relative = (v[i, 0] - u[0], v[i, 1] - u[1], v[i, 2] - u[2])
-                touches = phi < TOUCH * radius[i]
-                after = respond(s, n, relative, before, pushed, touches, dt)
+                touches = phi < TOUCH * stop[i]
+                after = respond(s, n, relative, arriving, pushed, touches, dt)
                 for axis in range(3):
                     if axis != ignored_axis:
                         v[i, axis] = u[axis] + after[axis]

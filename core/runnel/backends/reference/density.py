@@ -94,12 +94,19 @@ def lightest(near: Neighbors, x: Array, h: Array, rho0: Array) -> Doubles:
     return out
 
 
-def pressure(
-    error: Doubles, attraction: Array, beta: float, stiffness: Doubles, rhomin: Doubles
-) -> Doubles:
-    """p of eq. 2 from C, f(kappa) and K [m^2]."""
-    p: Doubles = -beta * stiffness * rhomin * np.maximum(error, -attraction)
-    return p
+def next_multiplier(
+    p: Array,
+    change: Array,
+    error: Doubles,
+    stiffness: Doubles,
+    limit: Doubles,
+    weights: tuple[float, float],
+) -> tuple[Doubles, Doubles]:
+    """Eq. 2: the new p and its change. C, k and the bound of p per particle; (momentum, gain)."""
+    momentum, gain = weights
+    before = p.astype(np.float64)
+    total = np.minimum(before + momentum * change - gain * stiffness * error, limit)
+    return total, total - before
 
 
 @parallel
@@ -113,7 +120,7 @@ def exact_stiffness(
     wall_gradient: Array,
     stiffness: float,
 ) -> Doubles:
-    """K rhomin of eq. 2 in exact mode: 1/(V_i (sum_k |grad_k C_i|^2 / m_k + eps_i))."""
+    """k of eq. 2 in exact mode: 1/(V_i (sum_k |grad_k C_i|^2 / m_k + eps_i))."""
     out = np.empty(len(x))
     for i in prange(len(x)):
         a = scale(k, double(h[i]))
@@ -151,31 +158,44 @@ def displacement(
     volume: Array,
     h: Array,
     rho0: Array,
-    ids: Ids,
-    p: Array,
+    change: Array,
     sigma: Array,
 ) -> Doubles:
-    """dx of eq. 3 without walls [m]; twins part."""
+    """dx of eq. 3 without walls [m]. change: dp."""
     out = np.empty((len(x), 3))
     for i in prange(len(x)):
         a = scale(k, double(h[i]))
-        mass = double(rho0[i]) * volume[i]
         s0, s1, s2 = 0.0, 0.0, 0.0
         for n in range(near.start[i], near.start[i + 1]):
             j = near.items[n]
             b = a if h[j] == h[i] else scale(k, double(h[j]))
             g0, g1, g2, r = gradient(k, x, i, j, a, b)
-            if r * max(a.inverse, b.inverse) < COINCIDENT:
-                u = part(ids[i], ids[j], mass, double(rho0[j]) * volume[j], k.ignored_axis)
-                f = rho0[i] * TWIN_STEP * min(h[i], h[j])
-                s0, s1, s2 = s0 + f * u[0], s1 + f * u[1], s2 + f * u[2]
             ratio = pair_ratio(pair_value(k, r, a, b), a, b)
             s = tensile(k, ratio, rho0[i] == rho0[j], sigma[i], sigma[j])
-            f = volume[j] * (double(p[i]) + p[j] + s)
+            f = volume[j] * (double(change[i]) + change[j] + s)
             s0 += f * g0
             s1 += f * g1
             s2 += f * g2
         out[i, 0], out[i, 1], out[i, 2] = s0 / rho0[i], s1 / rho0[i], s2 / rho0[i]
     if k.ignored_axis >= 0:
         out[:, k.ignored_axis] = 0.0
+    return out
+
+
+@parallel
+def part_twins(
+    near: Neighbors, x: Array, volume: Array, h: Array, rho0: Array, ids: Ids, ignored_axis: int
+) -> Doubles:
+    """What moves coincident particles apart [m]."""
+    out = np.zeros((len(x), 3))
+    for i in prange(len(x)):
+        mass = double(rho0[i]) * volume[i]
+        for n in range(near.start[i], near.start[i + 1]):
+            j = near.items[n]
+            smaller = double(min(h[i], h[j]))
+            if distance(x, i, j)[3] >= COINCIDENT * smaller:
+                continue
+            u = part(ids[i], ids[j], mass, double(rho0[j]) * volume[j], ignored_axis)
+            for axis in range(3):
+                out[i, axis] += TWIN_STEP * smaller * u[axis]
     return out

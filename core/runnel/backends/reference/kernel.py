@@ -13,7 +13,7 @@ import numpy as np
 from ...solver.calibration import GAUSSIAN_WIDTH, KERNELS, Calibration, kernel
 from .compile import inline, uint32, uncompiled
 
-POLY6, CUBIC, GAUSSIAN = range(3)  # in the order of KERNELS
+WENDLAND, POLY6, CUBIC, GAUSSIAN = range(4)  # in the order of KERNELS
 SHARPNESS = 1 / GAUSSIAN_WIDTH**2
 TAIL = math.exp(-SHARPNESS)
 
@@ -61,6 +61,9 @@ def value_shape(family: int, q: float) -> float:
     """W(q) up to a factor; 0 from q = 1 on."""
     if q >= 1.0:
         return 0.0
+    if family == WENDLAND:
+        t = (1.0 - q) * (1.0 - q)
+        return t * t * (4.0 * q + 1.0)
     if family == POLY6:
         t = 1.0 - q * q
         return t * t * t
@@ -77,6 +80,9 @@ def slope_shape(family: int, q: float) -> float:
     """dW/dq up to a factor, negative; the spiky kernel's for poly6 ([MM13])."""
     if q >= 1.0:
         return 0.0
+    if family == WENDLAND:
+        t = 1.0 - q
+        return -q * t * t * t
     if family == POLY6:
         return -(1.0 - q) * (1.0 - q)
     if family == CUBIC:

@@ -1,4 +1,4 @@
-"""Distance to packed solids, and what a solid adds to the density.
+"""Distance to packed solids, what a solid adds to the density, what it hides of gradients.
 
 Rows are those of backends/base.py. Lengths of a box may be infinite. A vector is a
 tuple here: three numbers that the compiler keeps in registers.
@@ -19,12 +19,15 @@ Array = NDArray[np.float32] | NDArray[np.float64]
 Doubles = NDArray[np.float64]
 Vector = tuple[float, float, float]
 
+MOST_SHEAR = 0.5  # what walls may take of a gradient along them: more is not made up for
+
 
 class WallTable(NamedTuple):
-    """Share of a half space and its slope times h, by distance/h in -1..1."""
+    """Of a half space, by distance/h in -1..1."""
 
-    share: Doubles
-    slope: Doubles
+    share: Doubles  # of the density
+    slope: Doubles  # of that, times h
+    shear: Doubles  # share of the gradient along the wall
 
 
 @inline
@@ -71,8 +74,7 @@ def side(x: float) -> float:
 @inline
 def box_distance(s: Array, x: float, y: float, z: float) -> tuple[float, Vector]:
     a, b, c = abs(x) - s[5], abs(y) - s[6], abs(z) - s[7]
-    if s[1] > 0.0 and max(a, b, c) > 0.0:
-        # Round about edges and corners, where a container's faces act one by one.
+    if max(a, b, c) > 0.0:
         u, v, w = max(a, 0.0), max(b, 0.0), max(c, 0.0)
         d = math.sqrt(u * u + v * v + w * w)
         return d, (side(x) * u / d, side(y) * v / d, side(z) * w / d)
@@ -88,7 +90,7 @@ def cylinder_distance(s: Array, x: float, y: float, z: float) -> tuple[float, Ve
     length = math.sqrt(x * x + y * y)
     u, v = (x / length, y / length) if length > 0.0 else (1.0, 0.0)
     a, b = length - s[5], abs(z) - s[6]
-    if s[1] > 0.0 and a > 0.0 and b > 0.0:
+    if a > 0.0 and b > 0.0:
         d = math.sqrt(a * a + b * b)
         return d, (u * a / d, v * a / d, side(z) * b / d)
     if a > b:
@@ -114,19 +116,20 @@ def distance(s: Array, x: float, y: float, z: float) -> tuple[float, Vector]:
 
 
 @inline
-def half_space(table: WallTable, phi: float, h: float) -> tuple[float, float]:
-    """Share of a half space at distance phi, and its slope [1/m]."""
+def half_space(table: WallTable, phi: float, h: float) -> tuple[float, float, float]:
+    """Share of a half space at distance phi, its slope [1/m], and its share along the wall."""
     samples = len(table.share) - 1
     q = (phi / h + 1.0) * (0.5 * samples)
     if q <= 0.0:
-        return 1.0, 0.0
+        return 1.0, 0.0, 1.0
     if q >= samples:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     k = int(q)
     t = q - k
     share = table.share[k] + t * (table.share[k + 1] - table.share[k])
     slope = table.slope[k] + t * (table.slope[k + 1] - table.slope[k])
-    return share, slope / h
+    shear = table.shear[k] + t * (table.shear[k + 1] - table.shear[k])
+    return share, slope / h, shear
 
 
 @inline
@@ -135,12 +138,12 @@ def box_axis(
 ) -> tuple[float, float]:
     """Factor of one axis and its slope: the solid between its faces, or the room of a container."""
     if inside:
-        a, da = half_space(table, x + half, h)
-        b, db = half_space(table, half - x, h)
+        a, da, _ = half_space(table, x + half, h)
+        b, db, _ = half_space(table, half - x, h)
         return (1.0 - a) * (1.0 - b), db * (1.0 - a) - da * (1.0 - b)
     # Seen from the nearer face: share(phi) + share(-phi) is not exactly 1.
-    a, da = half_space(table, abs(x) - half, h)
-    b, db = half_space(table, abs(x) + half, h)
+    a, da, _ = half_space(table, abs(x) - half, h)
+    b, db, _ = half_space(table, abs(x) + half, h)
     return a - b, side(x) * (da - db)
 
 
@@ -151,7 +154,7 @@ def share(
     """What one solid adds to the fill, and its gradient [1/m]."""
     if s[0] != BOX:
         phi, n = distance(s, x, y, z)
-        value, slope = half_space(table, phi, h)
+        value, slope, _ = half_space(table, phi, h)
         return value, (slope * n[0], slope * n[1], slope * n[2])
     inside = s[1] < 0.0
     x, y, z = local_point(s, x, y, z)
@@ -185,6 +188,45 @@ def wall_share(
     if ignored_axis >= 0:
         grad[:, ignored_axis] = 0.0
     return value, grad
+
+
+@inline
+def along_wall(shear: float) -> float:
+    """By how much the fluid's share of a gradient along walls falls short."""
+    return 1.0 / (1.0 - min(shear, MOST_SHEAR))
+
+
+@inline
+def across_axis(table: WallTable, x: float, half: float, h: float) -> float:
+    """`along_wall` of the two walls of a container across one axis."""
+    return along_wall(half_space(table, half + x, h)[2] + half_space(table, half - x, h)[2])
+
+
+@inline
+def mended(table: WallTable, s: Array, x: float, y: float, z: float, h: float, d: Vector) -> Vector:
+    """A correction d by the fluid, scaled along a solid (docs/theory: gradients along walls)."""
+    if s[0] == BOX and s[1] < 0.0:
+        x, y, z = local_point(s, x, y, z)
+        a = across_axis(table, x, s[5], h)
+        b = across_axis(table, y, s[6], h)
+        c = across_axis(table, z, s[7], h)
+        u, v, w = to_local(s, d[0], d[1], d[2])
+        return to_world(s, b * c * u, a * c * v, a * b * w)
+    phi, n = distance(s, x, y, z)
+    f = along_wall(half_space(table, phi, h)[2])
+    across = (1.0 - f) * (d[0] * n[0] + d[1] * n[1] + d[2] * n[2])
+    return f * d[0] + across * n[0], f * d[1] + across * n[1], f * d[2] + across * n[2]
+
+
+@parallel
+def mend_gradients(table: WallTable, solids: Array, x: Array, h: Array, moved: Doubles) -> None:
+    """`mended` for the correction of every particle (n, 3), in place, solid by solid."""
+    for i in prange(len(x)):
+        x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
+        d = (moved[i, 0], moved[i, 1], moved[i, 2])
+        for c in range(len(solids)):
+            d = mended(table, solids[c], x0, x1, x2, double(h[i]), d)
+        moved[i, 0], moved[i, 1], moved[i, 2] = d
 
 
 @parallel
