@@ -23,14 +23,14 @@ LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 800, 60
 LAYERS = (
     "errors kernels presets",
     "params mesh_formats solver.calibration",
-    "meshes particles solver.model",
+    "meshes particles solver.model solver.acceleration",
     "scene backends.base backends.linker backends.probe",
     "schema motion backends.devices",
     "shapes",
     "sources colliders forces backends.reference backends.opencl",
     "solver.step",
-    "simulation cache",
-    "preview surface report bench",
+    "simulation cache progress",
+    "preview surface report bench estimate",
     "cli",
     "__main__",
 )

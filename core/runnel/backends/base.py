@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,21 +54,21 @@ class Backend(Protocol):
     def count(self) -> int:
         """Particles alive."""
 
-    def load(self, channels: Mapping[str, NDArray]) -> None:
+    def load(self, channels: Mapping[str, NDArray[Any]]) -> None:
         """Replace all particles. Keys: SOLVER_CHANNELS and "pressure" of the last step [Pa], which,
         as "expiry", may be left out.
         """
 
-    def append(self, channels: Mapping[str, NDArray]) -> None:
+    def append(self, channels: Mapping[str, NDArray[Any]]) -> None:
         """Add particles."""
 
-    def read(self, name: str) -> NDArray:
+    def read(self, name: str) -> NDArray[Any]:
         """Host copy of a channel in the device's own order; all channels of one moment agree.
 
         Beside SOLVER_CHANNELS: "fill" (rho/rho0), "vorticity" (n, 3).
         """
 
-    def write(self, name: str, values: NDArray) -> None:
+    def write(self, name: str, values: NDArray[Any]) -> None:
         """Replace a channel, values in the device's own order (as `read` returns)."""
 
     def set_solids(self, solids: Array) -> None:

@@ -71,7 +71,10 @@ class Clock:
         return True
 
     def state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("frame", "done", "steps", "last_dt", "last_steps")}
+        return {
+            name: getattr(self, name)
+            for name in ("frame", "done", "steps", "last_dt", "last_steps")
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         self.frame, self.done = int(state["frame"]), int(state["done"])
@@ -89,8 +92,8 @@ def steps_of_frame(
 ) -> int:
     """Steps from a frame to the next, given the state at its start.
 
-    "auto" keeps the way of a step below `cfl` spacings, for the fastest particle and for the push of
-    the pressure of the resting fluid, `pressure_speed` = sqrt(P/rho) [m/s] (its number below
+    "auto" keeps the way of a step below `cfl` spacings, for the fastest particle and for the push
+    of the resting fluid's pressure, `pressure_speed` = sqrt(P/rho) [m/s] (its number below
     cfl^2, see solver/acceleration.py).
     """
     length = 1.0 / scene.fps
@@ -114,7 +117,7 @@ def steps_of_frame(
 
 
 def hydrostatic_speed(scene: Scene, positions: NDArray[np.float32], volume: float) -> float:
-    """sqrt(P/rho) [m/s] once fluid that fills `volume` [m^D] at `positions` [m] rests on the ground."""
+    """sqrt(P/rho) [m/s] once fluid of `volume` [m^D], now at `positions` [m], has come to rest."""
     gravity = np.array(scene.solver.gravity, float)
     strength = float(np.linalg.norm(gravity))
     if not len(positions) or not strength:

@@ -250,7 +250,9 @@ class Simulation:
         self._emit(clock.time)
         dt, end = clock.dt, clock.step_end
         fields = self._fields(clock.time, end, dt)
-        report = solver_step(self._backend, self._model, fields, dt, self._limits, self._plan, timed)
+        report = solver_step(
+            self._backend, self._model, fields, dt, self._limits, self._plan, timed
+        )
         self._survey, self._plan = report.survey, report.plan
         self.particles.changed()
         return report

@@ -44,7 +44,7 @@ class Plan:
 
 
 def cycles(planned: int, most: int) -> Iterator[int]:
-    """Lengths of the cycles that at most `most` iterations fall into; between them they may stop."""
+    """Lengths of the cycles that `most` iterations fall into; between them they may stop."""
     length, done = min(most, max(1, planned)), 0
     while done < most:
         yield length

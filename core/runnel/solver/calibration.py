@@ -141,7 +141,11 @@ def _largest_eigenvalue(
 
 
 def _wall_tables(
-    w: Callable[[Array], Array], dw: Callable[[Array], Array], dimensions: int, h: float, fill: float
+    w: Callable[[Array], Array],
+    dw: Callable[[Array], Array],
+    dimensions: int,
+    h: float,
+    fill: float,
 ) -> tuple[Array, Array, Array]:
     """Fill by a wall, its slope times h, and its share of the gradient along the wall.
 
@@ -177,8 +181,11 @@ def _wall_tables(
     )
     # Of sum x dW/dx, the gradient's measure along the wall, this part lies behind it.
     whole = lattice(dimensions, h)
-    moment = float(np.sum(dw(np.linalg.norm(whole, axis=1) / h) * whole[:, 0] ** 2
-                          / np.linalg.norm(whole, axis=1)))
+    moment = float(
+        np.sum(
+            dw(np.linalg.norm(whole, axis=1) / h) * whole[:, 0] ** 2 / np.linalg.norm(whole, axis=1)
+        )
+    )
     missing = float(np.sum(dw(r / h) * beside[:, 0] ** 2 / r))
     shear = table(at_layers(dw, "tangent"), missing / moment / volume)
     return share, np.minimum(slope, 0.0), np.clip(shear, 0.0, 1.0)
@@ -194,5 +201,9 @@ def _plane_integral(f: Callable[[Array], Array], dimensions: int, moment: str) -
     r = np.minimum(np.sqrt(z * z + t * t), 1.0)
     ring = {2: 2.0 * np.ones_like(t), 3: 2 * math.pi * t}[dimensions]
     across = t * t / (dimensions - 1)
-    weight = {"none": 1.0, "normal": z / np.maximum(r, 1e-12), "tangent": across / np.maximum(r, 1e-12)}
+    weight = {
+        "none": 1.0,
+        "normal": z / np.maximum(r, 1e-12),
+        "tangent": across / np.maximum(r, 1e-12),
+    }
     return np.mean(f(r) * ring * weight[moment], axis=1) * np.sqrt(1 - z[:, 0] ** 2)

@@ -1,0 +1,509 @@
+"""The passes of a step on an OpenCL device. Kernels: ../../kernels; layout: docs/decisions/0001."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import SimulationError
+from ...solver.model import Model
+from ..base import SOLID_COLUMNS, Survey
+from .program import CLUSTER, FINE_BITS, RADIX_BITS, ROW_BITS, Programs
+from .state import DeviceState
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+EXTENT_LIMIT = 1 << 21  # cells per axis: bits of the Z-index (P004 6.2)
+TILES_CPU, TILES_GPU = 32, 512
+GRID = np.dtype([("inverse", "f4"), ("low", "i4", 3), ("bits", "i4"), ("shift", "i4")])  # grid_t
+
+u32 = np.uint32
+f32 = np.float32
+
+
+class OpenCLBackend(DeviceState):
+    """One device's particles and the passes over them. Implements `base.Backend`."""
+
+    def __init__(
+        self,
+        model: Model,
+        queue: cl.CommandQueue,
+        *,
+        kernel_radii: tuple[float, ...] = (),
+        reorder_interval: int = 1,
+        vector_lanes: bool | None = None,
+    ) -> None:
+        import pyopencl as cl
+
+        on_cpu = bool(queue.device.type & cl.device_type.CPU)
+        # A tile is one work-item of the serial passes (sort, sums): few and long on CPUs. The number
+        # decides the order of sums, so it must not follow the number of threads.
+        super().__init__(model, queue, TILES_CPU if on_cpu else TILES_GPU)
+        self.vector_lanes = on_cpu if vector_lanes is None else vector_lanes
+        self.reorder_interval = max(1, reorder_interval)
+        self.group = 8 if on_cpu else 64
+        self._radii.update(kernel_radii)
+        self._programs = Programs(cl, self.context, model, self.vector_lanes)
+        self._dt = 0.0
+        self._rest_speed = 0.0
+        self._solid_count = 0
+        self.list_used = 0
+        self.set_solids(np.zeros((0, SOLID_COLUMNS), np.float32))
+
+    # ---- programs --------------------------------------------------------------------------------
+
+    @property
+    def _levels(self) -> int:
+        if not self._radii:
+            return 1
+        ratio = max(self._radii) / min(self._radii)
+        return 1 + min(6, int(math.log2(ratio * 1.0001)))
+
+    @property
+    def _list_max(self) -> int:
+        """Neighbours of one cluster at most: large particles may lie among many small ones."""
+        ratio = max(self._radii, default=1.0) / min(self._radii, default=1.0)
+        return min(16384, 512 * math.ceil(ratio**self.model.calibration.dimensions + 1))
+
+    def _program(self, *, fine: bool = True, indexed: bool = False) -> dict[str, Any]:
+        return self._programs.get(len(self._radii) > 1, self._levels, self._list_max, fine, indexed)
+
+    def _run(
+        self, program: dict[str, Any], name: str, items: int, *args: Any, group: int = 64
+    ) -> None:
+        if items == 0:
+            return
+        size = -(-items // group) * group
+        program[name](self.queue, (size,), (group,), *args)
+
+    def _run_lanes(self, name: str, *args: Any) -> None:
+        """A pass over clusters: a work-item each, or eight."""
+        items = self._clusters * (1 if self.vector_lanes else CLUSTER)
+        self._run(self._program(), name, items, *args, group=self.group)
+
+    @property
+    def _clusters(self) -> int:
+        return -(-self._rows // CLUSTER)
+
+    @property
+    def _same(self) -> Any:
+        h = max(self._radii, default=1.0)
+        return np.array(
+            [h, (2 * h / self.model.calibration.support) ** self.model.calibration.dimensions], f32
+        )
+
+    # ---- the passes ------------------------------------------------------------------------------
+
+    def set_solids(self, solids: NDArray[np.float32]) -> None:
+        self._solid_count = len(solids)
+        rows = solids if len(solids) else np.zeros((1, SOLID_COLUMNS), np.float32)
+        if "solids" in self._buffers and self._buffers["solids"].size == rows.nbytes:
+            self._cl.enqueue_copy(self.queue, self._buffers["solids"], np.ascontiguousarray(rows))
+        else:
+            self._buffers["solids"] = self._upload(rows.astype(np.float32))
+
+    def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
+        self._dt = dt
+        self._rest_speed = 2 * dt * float(np.linalg.norm(gravity))
+        if len(forces):
+            self._buffers["forces"] = self._upload(forces.astype(np.float32))
+        b = self._buffers
+        g = np.append(gravity, 0).astype(np.float32)
+        self._run(
+            self._program(),
+            "apply_forces",
+            self._rows,
+            b["x"],
+            b["v"],
+            b["forces"],
+            u32(len(forces)),
+            g,
+            u32(self._rows),
+            f32(dt),
+        )
+
+    def find_neighbors(self) -> None:
+        if self._rows == 0:
+            return
+        low, bits = self._extent()
+        dead = self._rows - self.count
+        levels = self._levels
+        axis_bits = max(bits + levels - 1, ROW_BITS)
+        level_bits = (levels - 1).bit_length()
+        fine = 3 * axis_bits + level_bits + FINE_BITS + 1 <= 64
+        grid = np.zeros(
+            1, np.dtype([("inverse", "f4"), ("low", "i4", 3), ("bits", "i4"), ("shift", "i4")])
+        )
+        grid["inverse"], grid["low"] = 1 / max(self._radii), low
+        grid["bits"], grid["shift"] = bits, 3 * axis_bits
+        key_bits = 3 * axis_bits + level_bits + (FINE_BITS if fine else 0)
+        self._since_reorder -= 1
+        reorder = self._since_reorder < 0 or dead > 0
+        program = self._program(fine=fine, indexed=not reorder)
+        self._sort(program, grid, min(64, key_bits + (dead > 0)))
+        if reorder:
+            self._since_reorder = self.reorder_interval - 1
+            self._reorder(program)
+        self._build_lists(program, grid)
+
+    def _extent(self) -> tuple[list[int], int]:
+        """Lowest cell and the bits per axis of all predicted positions."""
+        b = self._buffers
+        self._run(
+            self._program(),
+            "predicted_bounds",
+            self.tiles,
+            b["x"],
+            b["v"],
+            b["bounds"],
+            u32(self._rows),
+            u32(self.tiles),
+            f32(self._dt),
+            f32(1 / max(self._radii)),
+            group=1,
+        )
+        rows = self._fetch("bounds", np.int32, 8, self.tiles)
+        bad = int(rows[:, 6].min())
+        if bad < self._rows:
+            raise SimulationError(
+                f"particle {self._id_of(bad)} has no finite position any more. Likely cause: "
+                "a force or velocity far too large for the time step; use a shorter time_step."
+            )
+        low, high = rows[:, :3].min(axis=0), rows[:, 3:6].max(axis=0)
+        span = int((high.astype(np.int64) - low).max()) + 1
+        if span > EXTENT_LIMIT >> (self._levels - 1):
+            raise SimulationError(
+                f"the particles spread over {span} cells along an axis; at most "
+                f"{EXTENT_LIMIT >> (self._levels - 1)} are possible. Give the scene a [domain] with "
+                'mode = "kill", or a sink, for what flies away.'
+            )
+        return [int(c) for c in low], max(1, (span - 1).bit_length())
+
+    def _id_of(self, row: int) -> int:
+        return int(self._fetch("material", np.uint32, 4)[row, 3])
+
+    def _sort(self, program: dict[str, Any], grid: Any, bits: int) -> None:
+        b, n, tiles = self._buffers, u32(self._rows), u32(self.tiles)
+        self._run(
+            program,
+            "make_keys",
+            self._rows,
+            b["x"],
+            b["v"],
+            b["material"],
+            b["key"],
+            b["index"],
+            n,
+            f32(self._dt),
+            grid,
+        )
+        for shift in range(0, bits, RADIX_BITS):
+            self._run(
+                program,
+                "sort_count",
+                self.tiles,
+                b["key"],
+                b["histogram"],
+                n,
+                u32(shift),
+                tiles,
+                group=1,
+            )
+            self._run(program, "sort_scan", 1, b["histogram"], tiles, group=1)
+            self._run(
+                program,
+                "sort_scatter",
+                self.tiles,
+                b["key"],
+                b["index"],
+                b["key2"],
+                b["index2"],
+                b["histogram"],
+                n,
+                u32(shift),
+                tiles,
+                group=1,
+            )
+            b["key"], b["key2"] = b["key2"], b["key"]
+            b["index"], b["index2"] = b["index2"], b["index"]
+
+    def _reorder(self, program: dict[str, Any]) -> None:
+        """Bring particles into sorted order; the dead, sorted last, are left behind."""
+        b = self._buffers
+        self._rows = self.count
+        self._living = None
+        for name in ("x", "v", "material"):
+            self._run(
+                program, "reorder", self._rows, b["index"], b[name], b["xp2"], u32(self._rows)
+            )
+            b[name], b["xp2"] = b["xp2"], b[name]
+
+    def _build_lists(self, program: dict[str, Any], grid: Any) -> None:
+        b, n = self._buffers, self._rows
+        padded = (n // CLUSTER + 1) * CLUSTER
+        self._run(
+            program,
+            "place_predicted",
+            padded,
+            b["x"],
+            b["v"],
+            b["material"],
+            b["xp"],
+            b["xp2"],
+            b["push"],
+            b["pressure"],
+            b["fill"],
+            u32(n),
+            u32(padded),
+            f32(self._dt),
+            self._same,
+        )
+        self._run(program, "clear_cells", self._slots, b["cell_key"], u32(self._slots))
+        self._run(
+            program,
+            "fill_cells",
+            n,
+            b["key"],
+            b["cell_key"],
+            b["cell_range"],
+            u32(n),
+            u32(self._slots - 1),
+        )
+        while True:
+            self._cl.enqueue_copy(self.queue, b["used"], np.zeros(2, np.uint32))
+            self._run(
+                program,
+                "build_lists",
+                self._clusters,
+                b["xp"],
+                b["material"],
+                b["index"],
+                b["cell_key"],
+                b["cell_range"],
+                b["list"],
+                b["list_range"],
+                b["near"],
+                b["used"],
+                b["solids"],
+                u32(self._solid_count),
+                u32(n),
+                u32(self._slots - 1),
+                u32(self._list_capacity),
+                grid,
+                group=1,
+            )
+            used, crowded = (int(v) for v in self._fetch("used", np.uint32, 1, 2)[:, 0])
+            if crowded:
+                raise SimulationError(
+                    f"more than {self._list_max} neighbours around eight particles: the fluid has "
+                    "collapsed onto itself. Likely cause: a time step too long, or overlapping sources."
+                )
+            self.list_used = used
+            if used <= self._list_capacity:
+                return
+            self._reserve_lists(used + used // 4)
+
+    def compute_pressure(self, momentum: float, gain: float) -> None:
+        b = self._buffers
+        weights = np.array([momentum, gain], f32)
+        self._run_lanes(
+            "compute_pressure",
+            b["fluids"],
+            b["wall"],
+            self._same,
+            b["material"],
+            b["xp"],
+            b["pressure"],
+            b["fill"],
+            b["list"],
+            b["list_range"],
+            b["near"],
+            b["solids"],
+            u32(self._solid_count),
+            u32(self._rows),
+            weights,
+        )
+
+    def density_error(self) -> tuple[float, float]:
+        if self._rows == 0:
+            return 0.0, 0.0
+        b = self._buffers
+        self._run(
+            self._program(),
+            "sum_compression",
+            self.tiles,
+            b["fill"],
+            b["bounds"],
+            u32(self._rows),
+            u32(self.tiles),
+            group=1,
+        )
+        rows = self._fetch("bounds", np.float32, 2, self.tiles).astype(np.float64)
+        return float(rows[:, 0].sum() / self._rows), float(rows[:, 1].max())
+
+    def correct_positions(self) -> None:
+        b = self._buffers
+        self._run_lanes(
+            "correct_positions",
+            b["fluids"],
+            b["wall"],
+            self._same,
+            b["material"],
+            b["xp"],
+            b["xp2"],
+            b["push"],
+            b["list"],
+            b["list_range"],
+            b["near"],
+            b["solids"],
+            u32(self._solid_count),
+            u32(self._rows),
+        )
+        b["xp"], b["xp2"] = b["xp2"], b["xp"]
+
+    def update_velocities(self) -> None:
+        b = self._buffers
+        self._run(
+            self._program(),
+            "update_velocities",
+            self._rows,
+            b["material"],
+            b["xp"],
+            b["pressure"],
+            b["push"],
+            b["near"],
+            b["x"],
+            b["v"],
+            b["solids"],
+            u32(self._solid_count),
+            u32(self._rows),
+            f32(self._dt),
+            f32(self._rest_speed),
+        )
+
+    def apply_viscosity(self) -> None:
+        b, passes = self._buffers, self.model.viscosity_passes
+        for _ in range(passes):
+            self._run_lanes(
+                "apply_viscosity",
+                b["fluids"],
+                self._same,
+                b["material"],
+                b["xp"],
+                b["v"],
+                b["fill"],
+                b["xp2"],
+                b["list"],
+                b["list_range"],
+                u32(self._rows),
+                f32(1 / passes),
+            )
+            b["v"], b["xp2"] = b["xp2"], b["v"]
+
+    def compute_vorticity(self) -> None:
+        if self._rows == 0:
+            return
+        b = self._buffers
+        if "vorticity" not in b:
+            b["vorticity"] = self._allocate(16 * self.capacity)
+        self._run_lanes(
+            "compute_vorticity",
+            self._same,
+            b["material"],
+            b["xp"],
+            b["v"],
+            b["vorticity"],
+            b["list"],
+            b["list_range"],
+            u32(self._rows),
+        )
+        self._vorticity_rows = self._rows
+
+    def apply_confinement(self) -> None:
+        b = self._buffers
+        self._run_lanes(
+            "apply_confinement",
+            b["fluids"],
+            self._same,
+            b["material"],
+            b["xp"],
+            b["vorticity"],
+            b["v"],
+            b["list"],
+            b["list_range"],
+            u32(self._rows),
+            f32(self._dt),
+        )
+
+    def remove(
+        self,
+        sinks: NDArray[np.float32],
+        low: NDArray[np.float32],
+        high: NDArray[np.float32],
+        time: float,
+    ) -> None:
+        rows = sinks if len(sinks) else np.zeros((1, SOLID_COLUMNS), np.float32)
+        self._buffers["sinks"] = self._upload(rows.astype(np.float32))
+        b = self._buffers
+        bounds = [np.append(np.clip(v, -3e38, 3e38), 0).astype(np.float32) for v in (low, high)]
+        self._run(
+            self._program(),
+            "remove_particles",
+            self._rows,
+            b["x"],
+            b["sinks"],
+            u32(len(sinks)),
+            *bounds,
+            f32(time),
+            u32(self._rows),
+        )
+        self.survey()
+
+    def survey(self) -> Survey:
+        if self._rows == 0:
+            return Survey(0.0, 0.0, 0, None)
+        b = self._buffers
+        self._run(
+            self._program(),
+            "survey",
+            self.tiles,
+            b["fluids"],
+            b["material"],
+            b["x"],
+            b["v"],
+            b["bounds"],
+            u32(self._rows),
+            u32(self.tiles),
+            group=1,
+        )
+        rows = self._fetch("bounds", np.float32, 4, self.tiles)
+        bad = int(rows[:, 1].view(np.uint32).min())
+        self.count = self._rows - int(rows[:, 2].view(np.uint32).sum())
+        self._living = None
+        return Survey(
+            max_speed=float(np.sqrt(rows[:, 0].max())),
+            pressure_rate=float(np.sqrt(rows[:, 3].max())),
+            count=self.count,
+            bad_id=self._id_of(bad) if bad < self._rows else None,
+        )
+
+    def neighbor_lists(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """(range per cluster, entries): for tests. Entries >= particles are padding."""
+        ranges = self._fetch("list_range", np.uint32, 2, self._clusters)
+        entries = self._fetch("list", np.uint32, 1, self._list_capacity)[:, 0]
+        return ranges, entries
+
+    def synchronize(self) -> None:
+        self.queue.finish()
+
+    def close(self) -> None:
+        self.queue.finish()
+        for buffer in self._buffers.values():
+            buffer.release()
+        self._buffers.clear()
+        self._programs.clear()
+        self.capacity = self.count = self._rows = 0

@@ -1,0 +1,96 @@
+"""Programs: which constants the sources are built with, and the built kernels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import kernels
+from ...errors import DeviceError
+from ...solver.calibration import GAUSSIAN_WIDTH, WALL_SAMPLES, Calibration, kernel
+from ...solver.model import Model
+from ..base import SOLID_COLUMNS
+
+CLUSTER = 8  # particles that share a neighbour list: the lanes of a vector
+RADIX_BITS = 8
+ROW_BITS = 5
+FINE_BITS = 3
+
+
+class Programs:
+    """Builds a variant of the kernels when it is first asked for."""
+
+    def __init__(self, cl: Any, context: Any, model: Model, vector_lanes: bool) -> None:
+        self._cl, self._context = cl, context
+        self._model, self._vector_lanes = model, vector_lanes
+        self._built: dict[tuple[int, ...], dict[str, Any]] = {}
+
+    def get(
+        self, mixed_sizes: bool, levels: int, list_max: int, fine: bool, indexed: bool
+    ) -> dict[str, Any]:
+        """Kernels by name, for particles of one or several sizes in so many grid levels."""
+        key = (mixed_sizes, levels, list_max, fine, indexed)
+        if key not in self._built:
+            m, c = self._model, self._model.calibration
+            defines: dict[str, int | float] = {
+                "LANES_IN_VECTOR": int(self._vector_lanes),
+                "DIMENSIONS": c.dimensions,
+                "IGNORED_AXIS": m.ignored_axis,
+                "MIXED_SIZES": int(mixed_sizes),
+                "MIXED_FLUIDS": int(len(m.rest_density) > 1),
+                "EXACT": int(m.exact),
+                "LEVELS": levels,
+                "LIST_MAX": list_max,
+                "FINE_BITS": FINE_BITS if fine else 0,
+                "ROW_BITS": ROW_BITS,
+                "RADIX_BITS": RADIX_BITS,
+                "INDEXED": int(indexed),
+                "SOLID_COLUMNS": SOLID_COLUMNS,
+                **kernel_defines(c),
+            }
+            self._built[key] = self._build(kernels.options(defines))
+        return self._built[key]
+
+    def _build(self, flags: list[str]) -> dict[str, Any]:
+        program = self._cl.Program(self._context, kernels.source())
+        try:
+            program.build(options=flags)
+        except self._cl.RuntimeError as error:
+            name = self._context.devices[0].name.strip()
+            raise DeviceError(f"{name} could not build the kernels: {error}") from error
+        return {k.function_name: k for k in program.all_kernels()}
+
+    def clear(self) -> None:
+        self._built.clear()
+
+
+def kernel_defines(c: Calibration) -> dict[str, int | float]:
+    """Constants of the smoothing kernels and the calibration, as the sources name them."""
+    # Sources write kernels as polynomials of q; here is what stands before them.
+    w, dw = kernel(c.kernel, c.dimensions)
+    peak = float(w(np.zeros(1))[0])
+    sharpness = 1 / GAUSSIAN_WIDTH**2
+    if c.kernel == "gaussian":
+        peak /= 1 - math.exp(-sharpness)
+    slope = {
+        "wendland": 20 * peak,
+        "poly6": -float(dw(np.zeros(1))[0]),
+        "cubic": peak,
+        "gaussian": 2 * peak * sharpness,
+    }[c.kernel]
+    return {
+        f"KERNEL_{c.kernel.upper()}": 1,
+        "GAUSSIAN_SHARPNESS": sharpness,
+        "GAUSSIAN_TAIL": math.exp(-sharpness),
+        "W_SCALE": peak / c.lattice_fill,
+        "SLOPE_SCALE": slope / c.lattice_fill,
+        "STIFFNESS": float(c.stiffness),
+        "RELAXATION": float(c.relaxation),
+        "CURL_SCALE": float(c.curl_scale),
+        "TENSILE_REFERENCE": float(c.tensile_reference),
+        "TENSILE_OFFSET": float(c.tensile_offset),
+        "SUPPORT": float(c.support),
+        "WALL_SAMPLES": WALL_SAMPLES,
+    }

@@ -1,0 +1,233 @@
+"""Particles on a device: buffers that grow in steps, channels in and out."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DeviceError
+from ...particles import CAPACITIES
+from ...solver.model import Model
+from .program import CLUSTER, RADIX_BITS
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+NEVER = np.float32(3e38)  # expiry of what does not age
+
+# Rows of device arrays per particle: name -> (dtype, width). docs/decisions/0001 has the table.
+STATE = {
+    "x": (np.float32, 4),
+    "v": (np.float32, 4),
+    "material": (np.float32, 4),
+    "xp": (np.float32, 4),
+    "xp2": (np.float32, 4),
+    "push": (np.float32, 4),
+    "pressure": (np.float32, 1),
+    "fill": (np.float32, 2),
+    "key": (np.uint64, 1),
+    "key2": (np.uint64, 1),
+    "index": (np.uint32, 1),
+    "index2": (np.uint32, 1),
+}
+KEPT = ("x", "v", "material", "fill")  # what growing must copy; the rest is remade every step
+
+
+# What `read` gives: buffer, dtype, width, columns.
+CHANNELS: dict[str, tuple[str, Any, int, slice | int]] = {
+    "position": ("x", np.float32, 4, slice(0, 3)),
+    "expiry": ("x", np.float32, 4, 3),
+    "velocity": ("v", np.float32, 4, slice(0, 3)),
+    "pressure": ("v", np.float32, 4, 3),
+    "kernel_radius": ("material", np.float32, 4, 0),
+    "volume": ("material", np.float32, 4, 1),
+    "phase": ("material", np.uint32, 4, 2),
+    "id": ("material", np.uint32, 4, 3),
+    "predicted": ("xp", np.float32, 4, slice(0, 3)),
+    "change": ("xp", np.float32, 4, 3),
+    "fluid_fill": ("fill", np.float32, 2, 0),
+    "fill": ("fill", np.float32, 2, 1),
+    "push": ("push", np.float32, 4, slice(0, 3)),
+    "multiplier": ("pressure", np.float32, 1, 0),
+    "vorticity": ("vorticity", np.float32, 4, slice(0, 3)),
+}
+
+
+class DeviceState:
+    """Buffers of one device and the particles in them."""
+
+    def __init__(self, model: Model, queue: cl.CommandQueue, tiles: int) -> None:
+        import pyopencl as cl
+
+        self._cl = cl
+        self.queue = queue
+        self.context = queue.context
+        self.device = queue.device
+        self.name = f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
+        self.model = model
+        self.tiles = tiles
+        self._radii: set[float] = set()
+        self._buffers: dict[str, Any] = {}
+        self.capacity = 0
+        self.count = 0
+        self._rows = 0  # with the dead
+        self._living: NDArray[np.bool_] | None = None
+        self._list_capacity = 0
+        self._vorticity_rows = 0
+        self._since_reorder = 0  # steps until all data is reordered again
+        self._make_constants()
+
+    # ---- memory ----------------------------------------------------------------------------------
+
+    def _allocate(self, nbytes: int) -> Any:
+        flags = self._cl.mem_flags
+        try:
+            return self._cl.Buffer(
+                self.context, flags.READ_WRITE | flags.ALLOC_HOST_PTR, max(16, nbytes)
+            )
+        except self._cl.Error as error:
+            raise DeviceError(
+                f"{self.name}: {nbytes / 2**20:.0f} MB could not be allocated "
+                f"({self.bytes / 2**20:.0f} MB in use for {self._rows} particles): {error}. "
+                "Use a larger spacing, or a device with more memory."
+            ) from error
+
+    def _upload(self, values: NDArray[Any]) -> Any:
+        values = np.ascontiguousarray(values)
+        buffer = self._allocate(values.nbytes)
+        if values.nbytes:
+            self._cl.enqueue_copy(self.queue, buffer, values)
+        return buffer
+
+    @property
+    def bytes(self) -> int:
+        """Device memory in use."""
+        return sum(buffer.size for buffer in self._buffers.values())
+
+    @property
+    def buffer_bytes(self) -> dict[str, int]:
+        return {name: int(buffer.size) for name, buffer in self._buffers.items()}
+
+    def _make_constants(self) -> None:
+        m, c = self.model, self.model.calibration
+        fluids = np.zeros((len(m.rest_density), 8), np.float32)
+        columns = (m.rest_density, m.viscosity, m.attraction, m.tensile, m.vorticity)
+        for k, column in enumerate(columns):
+            fluids[:, k] = column
+        self._buffers["fluids"] = self._upload(fluids)
+        tables = (c.wall_fill, c.wall_slope, c.wall_shear, np.zeros_like(c.wall_fill))
+        wall = np.stack(tables, axis=1).astype(np.float32)
+        self._buffers["wall"] = self._upload(wall)
+        self._buffers["bounds"] = self._allocate(self.tiles * 32)
+        self._buffers["histogram"] = self._allocate(self.tiles * 4 << RADIX_BITS)
+        self._buffers["used"] = self._allocate(8)
+        self._buffers["forces"] = self._allocate(16)
+
+    def _reserve(self, rows: int) -> None:
+        """Room for `rows` particles and the ghost that ends lists, in predefined steps (P004 7)."""
+        wanted = CAPACITIES[bisect_left(CAPACITIES, rows + CLUSTER)]
+        if wanted <= self.capacity and wanted * 2 >= self.capacity:
+            return
+        old, kept = self._buffers, self._rows
+        new = dict(old)
+        for name, (dtype, width) in STATE.items():
+            new.pop(name, None)
+            buffer = self._allocate(wanted * np.dtype(dtype).itemsize * width)
+            if kept and name in KEPT and name in old:
+                size = kept * np.dtype(dtype).itemsize * width
+                self._cl.enqueue_copy(self.queue, buffer, old[name], byte_count=size)
+            new[name] = buffer
+        clusters = wanted // CLUSTER + 1
+        new["near"] = self._allocate(4 * clusters)
+        new["list_range"] = self._allocate(8 * clusters)
+        self._slots = 1 << math.ceil(math.log2(2 * wanted))
+        new["cell_key"] = self._allocate(8 * self._slots)
+        new["cell_range"] = self._allocate(8 * self._slots)
+        new.pop("vorticity", None)
+        self.queue.finish()
+        self._buffers, self.capacity = new, wanted
+        self._reserve_lists(wanted * 14)
+
+    def _reserve_lists(self, entries: int) -> None:
+        if entries > self._list_capacity or entries * 4 < self._list_capacity:
+            self._buffers.pop("list", None)
+            self._list_capacity = entries
+            self._buffers["list"] = self._allocate(4 * entries)
+
+    # ---- particles in and out --------------------------------------------------------------------
+
+    def load(self, channels: Mapping[str, NDArray[Any]]) -> None:
+        self._rows = self.count = 0
+        self.append(channels)
+
+    def append(self, channels: Mapping[str, NDArray[Any]]) -> None:
+        n = len(channels["position"])
+        if n == 0:
+            self._reserve(self._rows)
+            return
+        self._reserve(self._rows + n)
+        x = np.zeros((n, 4), np.float32)
+        x[:, :3] = channels["position"]
+        x[:, 3] = np.minimum(channels.get("expiry", NEVER), NEVER)
+        v = np.zeros((n, 4), np.float32)
+        v[:, :3] = channels["velocity"]
+        v[:, 3] = channels.get("pressure", 0.0)
+        material = np.empty((n, 4), np.float32)
+        material[:, 0] = channels["kernel_radius"]
+        material[:, 1] = channels["volume"]
+        material[:, 2:].view(np.uint32)[:, 0] = channels["phase"]
+        material[:, 2:].view(np.uint32)[:, 1] = channels["id"]
+        self._radii.update(float(h) for h in np.unique(material[:, 0]))
+        fill = np.ones((n, 2), np.float32)
+        for name, values in (("x", x), ("v", v), ("material", material), ("fill", fill)):
+            offset = self._rows * values.shape[1] * 4
+            self._cl.enqueue_copy(self.queue, self._buffers[name], values, dst_offset=offset)
+        self._rows += n
+        self.count += n
+        self._living = None
+        self._since_reorder = 0
+
+    def _fetch(self, buffer: str, dtype: Any, width: int, rows: int | None = None) -> NDArray[Any]:
+        out = np.empty((self._rows if rows is None else rows, width), dtype)
+        if out.size:
+            self._cl.enqueue_copy(self.queue, out, self._buffers[buffer])
+        return out
+
+    def _alive(self, values: NDArray[Any]) -> NDArray[Any]:
+        if self.count == self._rows:
+            return values
+        if self._living is None:
+            self._living = self._fetch("x", np.float32, 4)[:, 3] >= 0
+        return values[self._living]
+
+    def read(self, name: str) -> NDArray[Any]:
+        if name == "vorticity" and self._vorticity_rows != self._rows:
+            return np.zeros((self.count, 3), np.float32)
+        buffer, dtype, width, part = CHANNELS[name]
+        return self._alive(np.ascontiguousarray(self._fetch(buffer, dtype, width)[:, part]))
+
+    def write(self, name: str, values: NDArray[Any]) -> None:
+        target = {
+            "position": ("x", slice(0, 3)),
+            "velocity": ("v", slice(0, 3)),
+            "pressure": ("v", 3),
+            "expiry": ("x", 3),
+        }.get(name)
+        if target is None:
+            raise KeyError(f"channel {name!r} cannot be written")
+        buffer, part = target
+        rows = self._fetch(buffer, np.float32, 4)
+        where = np.ones(self._rows, bool) if self.count == self._rows else self._living_mask()
+        whole = rows[where]
+        whole[:, part] = values
+        rows[where] = whole
+        self._cl.enqueue_copy(self.queue, self._buffers[buffer], rows)
+
+    def _living_mask(self) -> NDArray[np.bool_]:
+        self._living = self._fetch("x", np.float32, 4)[:, 3] >= 0
+        return self._living
