@@ -40,8 +40,8 @@ class OpenCLBackend(DeviceState):
         import pyopencl as cl
 
         on_cpu = bool(queue.device.type & cl.device_type.CPU)
-        # A tile is one work-item of the serial passes (sort, sums): few and long on CPUs. The number
-        # decides the order of sums, so it must not follow the number of threads.
+        # A tile is one work-item of the serial passes (sort, sums): few and long on CPUs. Their
+        # number decides the order of sums, so it must not follow the number of threads.
         super().__init__(model, queue, TILES_CPU if on_cpu else TILES_GPU)
         self.vector_lanes = on_cpu if vector_lanes is None else vector_lanes
         self.reorder_interval = max(1, reorder_interval)
@@ -80,6 +80,10 @@ class OpenCLBackend(DeviceState):
         size = -(-items // group) * group
         program[name](self.queue, (size,), (group,), *args)
 
+    def _take(self, names: str) -> list[Any]:
+        """Buffers by name."""
+        return [self._buffers[name] for name in names.split()]
+
     def _run_lanes(self, name: str, *args: Any) -> None:
         """A pass over clusters: a work-item each, or eight."""
         items = self._clusters * (1 if self.vector_lanes else CLUSTER)
@@ -111,15 +115,12 @@ class OpenCLBackend(DeviceState):
         self._rest_speed = 2 * dt * float(np.linalg.norm(gravity))
         if len(forces):
             self._buffers["forces"] = self._upload(forces.astype(np.float32))
-        b = self._buffers
         g = np.append(gravity, 0).astype(np.float32)
         self._run(
             self._program(),
             "apply_forces",
             self._rows,
-            b["x"],
-            b["v"],
-            b["forces"],
+            *self._take("x v forces"),
             u32(len(forces)),
             g,
             u32(self._rows),
@@ -148,18 +149,17 @@ class OpenCLBackend(DeviceState):
         if reorder:
             self._since_reorder = self.reorder_interval - 1
             self._reorder(program)
+        self._place_predicted(program)
+        self._fill_cells(program)
         self._build_lists(program, grid)
 
     def _extent(self) -> tuple[list[int], int]:
         """Lowest cell and the bits per axis of all predicted positions."""
-        b = self._buffers
         self._run(
             self._program(),
             "predicted_bounds",
             self.tiles,
-            b["x"],
-            b["v"],
-            b["bounds"],
+            *self._take("x v bounds"),
             u32(self._rows),
             u32(self.tiles),
             f32(self._dt),
@@ -178,8 +178,8 @@ class OpenCLBackend(DeviceState):
         if span > EXTENT_LIMIT >> (self._levels - 1):
             raise SimulationError(
                 f"the particles spread over {span} cells along an axis; at most "
-                f"{EXTENT_LIMIT >> (self._levels - 1)} are possible. Give the scene a [domain] with "
-                'mode = "kill", or a sink, for what flies away.'
+                f"{EXTENT_LIMIT >> (self._levels - 1)} are possible. Give the scene a [domain] "
+                'with mode = "kill", or a sink, for what flies away.'
             )
         return [int(c) for c in low], max(1, (span - 1).bit_length())
 
@@ -192,11 +192,7 @@ class OpenCLBackend(DeviceState):
             program,
             "make_keys",
             self._rows,
-            b["x"],
-            b["v"],
-            b["material"],
-            b["key"],
-            b["index"],
+            *self._take("x v material key index"),
             n,
             f32(self._dt),
             grid,
@@ -206,8 +202,7 @@ class OpenCLBackend(DeviceState):
                 program,
                 "sort_count",
                 self.tiles,
-                b["key"],
-                b["histogram"],
+                *self._take("key histogram"),
                 n,
                 u32(shift),
                 tiles,
@@ -218,11 +213,7 @@ class OpenCLBackend(DeviceState):
                 program,
                 "sort_scatter",
                 self.tiles,
-                b["key"],
-                b["index"],
-                b["key2"],
-                b["index2"],
-                b["histogram"],
+                *self._take("key index key2 index2 histogram"),
                 n,
                 u32(shift),
                 tiles,
@@ -242,53 +233,43 @@ class OpenCLBackend(DeviceState):
             )
             b[name], b["xp2"] = b["xp2"], b[name]
 
-    def _build_lists(self, program: dict[str, Any], grid: Any) -> None:
-        b, n = self._buffers, self._rows
+    def _place_predicted(self, program: dict[str, Any]) -> None:
+        n = self._rows
         padded = (n // CLUSTER + 1) * CLUSTER
         self._run(
             program,
             "place_predicted",
             padded,
-            b["x"],
-            b["v"],
-            b["material"],
-            b["xp"],
-            b["xp2"],
-            b["push"],
-            b["pressure"],
-            b["fill"],
+            *self._take("x v material xp xp2 push pressure fill"),
             u32(n),
             u32(padded),
             f32(self._dt),
             self._same,
         )
+
+    def _fill_cells(self, program: dict[str, Any]) -> None:
+        b, n = self._buffers, self._rows
         self._run(program, "clear_cells", self._slots, b["cell_key"], u32(self._slots))
         self._run(
             program,
             "fill_cells",
             n,
-            b["key"],
-            b["cell_key"],
-            b["cell_range"],
+            *self._take("key cell_key cell_range"),
             u32(n),
             u32(self._slots - 1),
         )
+
+    def _build_lists(self, program: dict[str, Any], grid: Any) -> None:
+        b, n = self._buffers, self._rows
         while True:
             self._cl.enqueue_copy(self.queue, b["used"], np.zeros(2, np.uint32))
             self._run(
                 program,
                 "build_lists",
                 self._clusters,
-                b["xp"],
-                b["material"],
-                b["index"],
-                b["cell_key"],
-                b["cell_range"],
-                b["list"],
-                b["list_range"],
-                b["near"],
-                b["used"],
-                b["solids"],
+                *self._take(
+                    "xp material index cell_key cell_range list list_range near used solids"
+                ),
                 u32(self._solid_count),
                 u32(n),
                 u32(self._slots - 1),
@@ -299,8 +280,9 @@ class OpenCLBackend(DeviceState):
             used, crowded = (int(v) for v in self._fetch("used", np.uint32, 1, 2)[:, 0])
             if crowded:
                 raise SimulationError(
-                    f"more than {self._list_max} neighbours around eight particles: the fluid has "
-                    "collapsed onto itself. Likely cause: a time step too long, or overlapping sources."
+                    f"more than {self._list_max} neighbours around eight particles: the fluid "
+                    "has collapsed onto itself. Likely cause: a time step too long, or "
+                    "overlapping sources."
                 )
             self.list_used = used
             if used <= self._list_capacity:
@@ -308,21 +290,12 @@ class OpenCLBackend(DeviceState):
             self._reserve_lists(used + used // 4)
 
     def compute_pressure(self, momentum: float, gain: float) -> None:
-        b = self._buffers
         weights = np.array([momentum, gain], f32)
         self._run_lanes(
             "compute_pressure",
-            b["fluids"],
-            b["wall"],
+            *self._take("fluids wall"),
             self._same,
-            b["material"],
-            b["xp"],
-            b["pressure"],
-            b["fill"],
-            b["list"],
-            b["list_range"],
-            b["near"],
-            b["solids"],
+            *self._take("material xp pressure fill list list_range near solids"),
             u32(self._solid_count),
             u32(self._rows),
             weights,
@@ -331,13 +304,11 @@ class OpenCLBackend(DeviceState):
     def density_error(self) -> tuple[float, float]:
         if self._rows == 0:
             return 0.0, 0.0
-        b = self._buffers
         self._run(
             self._program(),
             "sum_compression",
             self.tiles,
-            b["fill"],
-            b["bounds"],
+            *self._take("fill bounds"),
             u32(self._rows),
             u32(self.tiles),
             group=1,
@@ -349,36 +320,20 @@ class OpenCLBackend(DeviceState):
         b = self._buffers
         self._run_lanes(
             "correct_positions",
-            b["fluids"],
-            b["wall"],
+            *self._take("fluids wall"),
             self._same,
-            b["material"],
-            b["xp"],
-            b["xp2"],
-            b["push"],
-            b["list"],
-            b["list_range"],
-            b["near"],
-            b["solids"],
+            *self._take("material xp xp2 push list list_range near solids"),
             u32(self._solid_count),
             u32(self._rows),
         )
         b["xp"], b["xp2"] = b["xp2"], b["xp"]
 
     def update_velocities(self) -> None:
-        b = self._buffers
         self._run(
             self._program(),
             "update_velocities",
             self._rows,
-            b["material"],
-            b["xp"],
-            b["pressure"],
-            b["push"],
-            b["near"],
-            b["x"],
-            b["v"],
-            b["solids"],
+            *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),
             u32(self._rows),
             f32(self._dt),
@@ -392,13 +347,7 @@ class OpenCLBackend(DeviceState):
                 "apply_viscosity",
                 b["fluids"],
                 self._same,
-                b["material"],
-                b["xp"],
-                b["v"],
-                b["fill"],
-                b["xp2"],
-                b["list"],
-                b["list_range"],
+                *self._take("material xp v fill xp2 list list_range"),
                 u32(self._rows),
                 f32(1 / passes),
             )
@@ -413,12 +362,7 @@ class OpenCLBackend(DeviceState):
         self._run_lanes(
             "compute_vorticity",
             self._same,
-            b["material"],
-            b["xp"],
-            b["v"],
-            b["vorticity"],
-            b["list"],
-            b["list_range"],
+            *self._take("material xp v vorticity list list_range"),
             u32(self._rows),
         )
         self._vorticity_rows = self._rows
@@ -429,12 +373,7 @@ class OpenCLBackend(DeviceState):
             "apply_confinement",
             b["fluids"],
             self._same,
-            b["material"],
-            b["xp"],
-            b["vorticity"],
-            b["v"],
-            b["list"],
-            b["list_range"],
+            *self._take("material xp vorticity v list list_range"),
             u32(self._rows),
             f32(self._dt),
         )
@@ -448,14 +387,12 @@ class OpenCLBackend(DeviceState):
     ) -> None:
         rows = sinks if len(sinks) else np.zeros((1, SOLID_COLUMNS), np.float32)
         self._buffers["sinks"] = self._upload(rows.astype(np.float32))
-        b = self._buffers
         bounds = [np.append(np.clip(v, -3e38, 3e38), 0).astype(np.float32) for v in (low, high)]
         self._run(
             self._program(),
             "remove_particles",
             self._rows,
-            b["x"],
-            b["sinks"],
+            *self._take("x sinks"),
             u32(len(sinks)),
             *bounds,
             f32(time),
@@ -466,16 +403,11 @@ class OpenCLBackend(DeviceState):
     def survey(self) -> Survey:
         if self._rows == 0:
             return Survey(0.0, 0.0, 0, None)
-        b = self._buffers
         self._run(
             self._program(),
             "survey",
             self.tiles,
-            b["fluids"],
-            b["material"],
-            b["x"],
-            b["v"],
-            b["bounds"],
+            *self._take("fluids material x v bounds"),
             u32(self._rows),
             u32(self.tiles),
             group=1,
