@@ -63,7 +63,8 @@ __kernel void correct_positions(
     // model
     __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
     // state
-    __global const float4 *material_in, __global const float4 *xp_in, __global float4 *xp_out, __global float4 *push,
+    __global const float4 *material_in, __global const float4 *xp_in, __global const float *pressure_in,
+    __global float4 *xp_out, __global float4 *push,
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
@@ -100,10 +101,12 @@ __kernel void correct_positions(
             if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in);
             float3 moved = from + by;
             if (felt) {
-                // The wall mirrors the particle's pressure.
+                // The wall mirrors the particle's pressure, but never its tension: walls do not attract.
                 const float4 wall = wall_share(solids, solid_count, felt, wall_in, from, inverse_h_i);
+                const float total = pressure_in[i];
+                const float mirrored = MIN(total, 0.0f) - MIN(total - LANE_OF(p), 0.0f);
                 const float3 before = moved;
-                moved += (2.0f * LANE_OF(p) / LANE_OF(rho0)) * wall.xyz;
+                moved += (2.0f * mirrored / LANE_OF(rho0)) * wall.xyz;
                 moved = put_outside(solids, solid_count, felt, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)));
                 push[i].xyz += moved - before;
             }

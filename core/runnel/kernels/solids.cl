@@ -31,7 +31,7 @@ inline float3 solid_velocity(__global const float *s, float3 x)
 
 inline float3 safe_normal(float3 v, float length_v)
 {
-    return length_v > 1e-12f ? v / length_v : (float3)(0.0f, 0.0f, 1.0f);
+    return length_v > 1e-12f ? v / length_v : (float3)(1.0f, 0.0f, 0.0f);  // x counts in 2D too
 }
 
 // Distance to the box's surface, negative inside it, and the direction away from the box.
@@ -215,14 +215,12 @@ inline float3 put_outside(__global const float *solids, uint solid_count, uint n
         if (!IS_NEAR(near, s)) continue;
         __global const float *row = solids + s * SOLID_COLUMNS;
         if ((int)row[0] == BOX && row[1] < 0.0f) {  // a container acts on each axis by itself: corners
-            float3 point = to_local(row, x - solid_origin(row));
-            const float3 room = (float3)(row[5], row[6], row[7]) - distance;
-            point.x = MAX(-room.x, MIN(point.x, room.x));
-            point.y = MAX(-room.y, MIN(point.y, room.y));
-            point.z = MAX(-room.z, MIN(point.z, room.z));
-            const float3 moved = to_world(row, point) + solid_origin(row);
-            const float3 by = moved - x;
-            if (dot(by, by) > 1e-12f * distance * distance) x = moved;  // else rotation rounding only
+            const float3 point = to_local(row, x - solid_origin(row));
+            const float3 room = (float3)(MAX(row[5] - distance, 0.0f), MAX(row[6] - distance, 0.0f), MAX(row[7] - distance, 0.0f));
+            // By how much, not to where: what is not in touch stays exactly where it is.
+            x += to_world(row, (float3)(MAX(-room.x, MIN(point.x, room.x)) - point.x,
+                                        MAX(-room.y, MIN(point.y, room.y)) - point.y,
+                                        MAX(-room.z, MIN(point.z, room.z)) - point.z));
             continue;
         }
         float3 n;

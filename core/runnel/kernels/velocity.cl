@@ -79,7 +79,6 @@ inline float3 wall_response(
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
         __global const float *row = solids + s * SOLID_COLUMNS;
-        if (row[2] == 0.0f && row[3] == 0.0f && row[4] == 0.0f) continue;
         const float3 u = solid_velocity(row, x);
         const int faces = ((int)row[0] == BOX && row[1] < 0.0f) ? 3 : 1;  // a container's walls act each by itself
         for (int face = 0; face < faces; ++face) {

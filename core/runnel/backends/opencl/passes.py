@@ -322,7 +322,7 @@ class OpenCLBackend(DeviceState):
             "correct_positions",
             *self._take("fluids wall"),
             self._same,
-            *self._take("material xp xp2 push list list_range near solids"),
+            *self._take("material xp pressure xp2 push list list_range near solids"),
             u32(self._solid_count),
             u32(self._rows),
         )

@@ -160,8 +160,10 @@ class ReferenceBackend:
         if len(self._solids):
             solids.mend_gradients(self._walls, self._solids, x, h, moved)
         moved += density.part_twins(near, x, volume, h, rest, d["id"], m.ignored_axis)
-        # The wall mirrors the particle's pressure.
-        push = (2 * d["change"].astype(np.float64) / rest)[:, None] * d["wall_gradient"]
+        # The wall mirrors the particle's pressure, but never its tension: walls do not attract.
+        total = d["multiplier"].astype(np.float64)
+        mirrored = np.minimum(total, 0) - np.minimum(total - d["change"], 0)
+        push = (2 * mirrored / rest)[:, None] * d["wall_gradient"]
         x = x + moved + push
         if len(self._solids):
             push += contact.resolve_contacts(self._solids, x, self._contact(), m.ignored_axis)
