@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, product
 
+import numba
 import numpy as np
+import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from runnel.backends.base import BOX, CYLINDER, FORCE_COLUMNS, PLANE, SOLID_COLUMNS, SPHERE
@@ -17,6 +19,15 @@ from runnel.solver.model import Model, attraction_limit, tensile_stiffness
 Array = NDArray[np.float64]
 NO_FORCES = np.zeros((0, FORCE_COLUMNS), np.float32)
 NO_GRAVITY = np.zeros(3, np.float32)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads cost small passes more than they give. For the modules that import it."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    yield
+    numba.set_num_threads(before)
 
 
 def make_model(

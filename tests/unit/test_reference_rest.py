@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
 
 from runnel.backends.base import BOX
 from runnel.backends.reference import ReferenceBackend
-from tests.unit.reference_setup import channels, lattice_block, loaded, make_model, solid, step
+from tests.unit.reference_setup import (
+    channels,
+    lattice_block,
+    loaded,
+    make_model,
+    one_thread,  # noqa: F401 - a fixture
+    solid,
+    step,
+)
 
 D, DT, G = 0.1, 0.004, 9.81
 COLUMNS, LAYERS = 10, 16
 WAVE = (G * LAYERS * D) ** 0.5  # sqrt(g H) [m/s]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Small passes: threads cost more than they give."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    yield
-    numba.set_num_threads(before)
 
 
 def tank(dimensions: int, *, mended: bool = True) -> ReferenceBackend:

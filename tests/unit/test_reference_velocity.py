@@ -16,6 +16,7 @@ from tests.unit.reference_setup import (
     loaded,
     make_model,
     measure,
+    one_thread,  # noqa: F401 - a fixture
     random_block,
     step,
 )

@@ -20,6 +20,7 @@ from tests.unit.reference_setup import (
     loaded,
     make_model,
     measure,
+    one_thread,  # noqa: F401 - a fixture
     random_rotation,
     solid,
     step,
@@ -164,19 +165,24 @@ def test_two_planes_make_a_corner_like_a_box():
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_wall_pushes_back_as_hard_as_it_is_squeezed(dimensions):
-    """A particle under pressure beside a wall moves by 2 p grad wall / rho0, into the fluid."""
+@pytest.mark.parametrize(
+    ("before", "p", "felt"),
+    [(0.0, -0.3, -0.3), (-0.5, -0.2, 0.3), (-0.1, 0.2, 0.1), (0.1, -0.2, -0.2), (0.1, 0.3, 0.0)],
+)
+def test_wall_mirrors_pressure_but_no_tension(before, p, felt, dimensions):
+    """Beside a wall a particle moves by 2 grad wall / rho0 times the change of min(p, 0)."""
     model = make_model(dimensions)
     backend = loaded(model, channels([[0, 0, 0.06]], 0.1, dimensions), [solid(PLANE)])
     measure(backend)
-    backend.write("change", np.array([-0.3]))
+    backend.write("multiplier", np.array([p]))
+    backend.write("change", np.array([p - before]))
     gradient = backend.read("wall_gradient").astype(np.float64)
+    assert gradient[0, 2] < 0
     backend.correct_positions()
-    expected = 2 * -0.3 / 1000 * gradient[0, 2]
-    assert expected > 0
+    expected = max(2 * felt / 1000 * gradient[0, 2], 0.05 - 0.06)  # no nearer than contact
     moved = backend.read("predicted")[0] - np.float32([0, 0, 0.06])
     np.testing.assert_allclose(moved, [0, 0, expected], atol=1e-8)
-    np.testing.assert_allclose(backend.read("push")[0], [0, 0, expected], rtol=1e-6)
+    np.testing.assert_allclose(backend.read("push")[0], [0, 0, expected], rtol=1e-6, atol=1e-12)
 
 
 def wall_beside(kind: int, inside: bool) -> np.ndarray:
