@@ -86,8 +86,8 @@ class Backend(Protocol):
     def density_error(self) -> tuple[float, float]:
         """Mean and largest max(fill - 1, 0) of the last compute_pressure."""
 
-    def correct_positions(self) -> None:
-        """x* += dx of eq. 3, then contact."""
+    def correct_positions(self, first: bool = True) -> None:
+        """x* += dx of eq. 3, then contact. s_ij acts in the `first` iteration of a step only."""
 
     def update_velocities(self) -> None:
         """v = (x* - x)/dt, wall response; x = x*."""

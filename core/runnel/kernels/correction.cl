@@ -3,15 +3,11 @@
 
 typedef struct { real x, y, z; } real3_t;
 
-inline void add_correction(
-    uint j, real x, real y, real z, real p, real h, real inverse_h, real rho0, real sigma, float2 same,
-    __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
+// (4): pairs closer than the rest spacing repel.
+inline real tensile_correction(
+    uint j, real r, real h, real inverse_h, float h_j, real rho0, real sigma, float tensile,
+    __global const float4 *material_in, __global const float8 *fluids_in)
 {
-    const float4 q = xp_in[j];
-    const float h_j = KERNEL_RADIUS_J(j);
-    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r = root(SQUARE(dx, dy, dz));
-    // (4): pairs closer than the rest spacing repel
 #if MIXED_SIZES
     const real w = pair_w(r, h, inverse_h, h_j)
         / (0.5f * TENSILE_REFERENCE * (power_of_dimension(inverse_h) + 1.0f / power_of_dimension((real)h_j)));
@@ -21,14 +17,28 @@ inline void add_correction(
     const real w2 = w * w;
     const real excess = MAX(w2 * w2 - TENSILE_OFFSET, (real)0.0f);
 #if MIXED_FLUIDS || MIXED_SIZES
-    const real sigma_j = (real)(RELAXATION * STIFFNESS * FLUID_J(j, TENSILE) * FLUID_J(j, RHO0) * h_j * h_j);
+    const real sigma_j = (real)(tensile * RELAXATION * STIFFNESS * FLUID_J(j, TENSILE) * FLUID_J(j, RHO0) * h_j * h_j);
     // Between densities the weaker of both, as for the stiffness.
     const real differ = rho0 - FLUID_J(j, RHO0);
     const real both = differ == 0.0f ? sigma + sigma_j : 2.0f * MIN(sigma, sigma_j);
 #else
     const real both = 2.0f * sigma;
 #endif
-    const real factor = VOLUME_J(j) * (p + q.w - both * excess) * pair_slope(r, h, inverse_h, h_j);
+    return -both * excess;
+}
+
+// `acts` is known at each call: two versions of the loop, of which the one without is shorter.
+inline void add_correction(
+    const int acts, float tensile, uint j, real x, real y, real z, real p, real h, real inverse_h, real rho0, real sigma, float2 same,
+    __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
+{
+    const float4 q = xp_in[j];
+    const float h_j = KERNEL_RADIUS_J(j);
+    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
+    const real r = root(SQUARE(dx, dy, dz));
+    real both = p + q.w;
+    if (acts) both += tensile_correction(j, r, h, inverse_h, h_j, rho0, sigma, tensile, material_in, fluids_in);
+    const real factor = VOLUME_J(j) * both * pair_slope(r, h, inverse_h, h_j);
     sum->x += factor * dx;
     sum->y += factor * dy;
     sum->z += factor * dz;
@@ -59,6 +69,8 @@ inline float contact_distance(float h, uint id)
     return (h / SUPPORT) * (1.0f + 0.01f * (float)(hash_uint(id) >> 8) * (1.0f / 16777216.0f));
 }
 
+// tensile: strength of s_ij, 0 after the first iteration of a step. It acts once: it is not bounded by a constraint, and adding it in
+// every iteration would tear strong tension apart.
 __kernel void correct_positions(
     // model
     __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
@@ -69,20 +81,27 @@ __kernel void correct_positions(
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
     __global const float *solids, const uint solid_count,
-    const uint count)
+    const uint count, const float tensile)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
     const real p = LOAD(xp_in, w);
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const real rho0 = FLUID_I(RHO0);
-    const real sigma = RELAXATION * STIFFNESS * FLUID_I(TENSILE) * rho0 * h * h;
+    const real sigma = tensile * RELAXATION * STIFFNESS * FLUID_I(TENSILE) * rho0 * h * h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
     const uint end = range.x + range.y;
     real3_t a = {(real)0.0f, (real)0.0f, (real)0.0f}, b = a;
-    for (uint k = range.x; k < end; k += 2) {
-        add_correction(list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &a);
-        add_correction(list_in[k + 1], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &b);
+    if (tensile > 0.0f) {
+        for (uint k = range.x; k < end; k += 2) {
+            add_correction(1, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &a);
+            add_correction(1, tensile, list_in[k + 1], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &b);
+        }
+    } else {
+        for (uint k = range.x; k < end; k += 2) {
+            add_correction(0, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &a);
+            add_correction(0, tensile, list_in[k + 1], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &b);
+        }
     }
     const real scale = PAIR_SLOPE_SCALE(inverse_h) / rho0;
     real dx = (a.x + b.x) * scale, dy = (a.y + b.y) * scale, dz = (a.z + b.z) * scale;

@@ -46,7 +46,7 @@ __kernel void compute_pressure(
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
     __global const float *solids, const uint solid_count,
-    const uint count, const float2 weights)
+    const uint count, const float2 weights, const float tension)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const real x = LOAD(xp, x), y = LOAD(xp, y), z = LOAD(xp, z);
@@ -99,7 +99,7 @@ __kernel void compute_pressure(
     // Multipliers add up over the iterations of a step: never above what tension allows, so that
     // an iteration that went too far is taken back.
     const real total = MIN(before + weights.x * last - weights.y * per_compression * c,
-                           lowest * stiffness * FLUID_I(ATTRACTION));
+                           tension * lowest * stiffness * FLUID_I(ATTRACTION));
     const real change = total - before;
     STORE_FLOAT(total, pressure);
     STORE(change, xp, w);

@@ -39,3 +39,15 @@ def attraction_limit(kappa: float) -> float:
 def tensile_stiffness(kappa: float) -> float:
     """g(kappa) of P004 4.2."""
     return 0.001 + 0.2 * kappa
+
+
+# P004 limits the attraction of one iteration to f; we limit that of a step, all iterations
+# together. At a quarter of f a surface is pulled by about 0.15 spacings in a step at kappa = 1;
+# twice that tears drops apart.
+ATTRACTION_SHARE = 0.25
+TENSION_STEP = 0.004  # [s]; in shorter steps tension is a force, independent of the step's length
+
+
+def tension_strength(dt: float) -> float:
+    """Share of the tension (attraction and tensile correction) that acts in a step of dt [s]."""
+    return min(1.0, (dt / TENSION_STEP) ** 2)

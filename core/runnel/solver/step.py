@@ -141,7 +141,7 @@ def _solve_density(
                     if report.density_error_avg <= limits.tolerance:
                         break
             with watch.stage("correction"):
-                backend.correct_positions()
+                backend.correct_positions(first=report.iterations == 0)
             report.iterations += 1
         else:
             continue

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SimulationError
-from ...solver.model import Model
+from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import SOLID_COLUMNS, Survey
 from .program import CLUSTER, FINE_BITS, RADIX_BITS, ROW_BITS, Programs
 from .state import DeviceState
@@ -49,6 +49,7 @@ class OpenCLBackend(DeviceState):
         self._radii.update(kernel_radii)
         self._programs = Programs(cl, self.context, model, self.vector_lanes)
         self._dt = 0.0
+        self._tension = 1.0
         self._rest_speed = 0.0
         self._solid_count = 0
         self.list_used = 0
@@ -112,6 +113,7 @@ class OpenCLBackend(DeviceState):
 
     def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
         self._dt = dt
+        self._tension = tension_strength(dt)
         self._rest_speed = 2 * dt * float(np.linalg.norm(gravity))
         if len(forces):
             self._buffers["forces"] = self._upload(forces.astype(np.float32))
@@ -299,6 +301,7 @@ class OpenCLBackend(DeviceState):
             u32(self._solid_count),
             u32(self._rows),
             weights,
+            f32(ATTRACTION_SHARE * self._tension),
         )
 
     def density_error(self) -> tuple[float, float]:
@@ -316,7 +319,7 @@ class OpenCLBackend(DeviceState):
         rows = self._fetch("bounds", np.float32, 2, self.tiles).astype(np.float64)
         return float(rows[:, 0].sum() / self._rows), float(rows[:, 1].max())
 
-    def correct_positions(self) -> None:
+    def correct_positions(self, first: bool = True) -> None:
         b = self._buffers
         self._run_lanes(
             "correct_positions",
@@ -325,6 +328,7 @@ class OpenCLBackend(DeviceState):
             *self._take("material xp pressure xp2 push list list_range near solids"),
             u32(self._solid_count),
             u32(self._rows),
+            f32(self._tension if first else 0.0),
         )
         b["xp"], b["xp2"] = b["xp2"], b["xp"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SimulationError
-from ...solver.model import Model
+from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import FORCE_COLUMNS, SOLID_COLUMNS, SOLVER_CHANNELS, Array, Survey
 from . import contact, density, solids, velocity
 from .kernel import make_kernel
@@ -141,7 +141,7 @@ class ReferenceBackend:
             d["change"],
             total - 1,
             stiffness,
-            softest * self._of_fluid(m.attraction),
+            ATTRACTION_SHARE * tension_strength(self._dt) * softest * self._of_fluid(m.attraction),
             (momentum, gain),
         )
         d["fill"][:], d["fluid_fill"][:], d["wall_gradient"][:] = total, fluid, gradient
@@ -150,13 +150,12 @@ class ReferenceBackend:
         error = np.maximum(self._data["fill"].astype(np.float64) - 1, 0)
         return (float(error.mean()), float(error.max())) if len(error) else (0.0, 0.0)
 
-    def correct_positions(self) -> None:
+    def correct_positions(self, first: bool = True) -> None:
         d, m, near = self._data, self.model, self.neighbors
         x, volume, h = d["predicted"], d["volume"], d["kernel_radius"]
         rest = self._of_fluid(m.rest_density)
-        moved = density.displacement(
-            self._kernel, near, x, volume, h, rest, d["change"], self._sigma()
-        )
+        sigma = self._sigma() * (tension_strength(self._dt) if first else 0.0)
+        moved = density.displacement(self._kernel, near, x, volume, h, rest, d["change"], sigma)
         if len(self._solids):
             solids.mend_gradients(self._walls, self._solids, x, h, moved)
         moved += density.part_twins(near, x, volume, h, rest, d["id"], m.ignored_axis)
