@@ -44,21 +44,25 @@ inline void add_correction(
     sum->z += factor * dz;
 }
 
-// Twins at one place have no direction to part in: they take one from their ids.
+// Twins at one place have no direction to part in: they take one from their ids, and keep their centre of mass.
 inline float3 part_twins(
-    uint i, uint first, uint end, __global const uint *list_in, __global const float4 *xp_in, __global const float4 *material_in)
+    uint i, uint first, uint end, __global const uint *list_in, __global const float4 *xp_in, __global const float4 *material_in,
+    __global const float8 *fluids_in)
 {
     const float4 at = xp_in[i];
-    const float h = material_in[i].x;
     const uint id = PARTICLE_ID(i);
+    const float mass = fluids_in[PHASE(i)].RHO0 * material_in[i].y;
     float3 sum = (float3)(0.0f);
     for (uint k = first; k < end; ++k) {
         const uint j = list_in[k];
         const float3 apart = at.xyz - xp_in[j].xyz;
+        const float h = MIN(material_in[i].x, material_in[j].x);
         if (j == i || dot(apart, apart) >= 1e-10f * h * h) continue;
         const uint other = PARTICLE_ID(j);
-        const float sign = id < other ? 1.0f : -1.0f;  // equal and opposite
-        sum += sign * 0.01f * h * hash_direction(MIN(id, other) * 0x9E3779B9U + MAX(id, other));
+        const float mass_j = fluids_in[PHASE(j)].RHO0 * material_in[j].y;
+        const float share = 2.0f * mass_j / (mass + mass_j);
+        const float sign = id < other ? 1.0f : -1.0f;
+        sum += sign * share * 0.01f * h * hash_direction(MIN(id, other) * 0x9E3779B9U + MAX(id, other));
     }
     return sum;
 }
@@ -117,7 +121,7 @@ __kernel void correct_positions(
             if (!felt && !(near & TWIN_BIT)) continue;
             float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
             if (felt) by = mend_gradient(solids, solid_count, felt, wall_in, from, inverse_h_i, by);
-            if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in);
+            if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in, fluids_in);
             float3 moved = from + by;
             if (felt) {
                 // The wall mirrors the particle's pressure, but never its tension: walls do not attract.
