@@ -8,11 +8,11 @@
 #define VORTEX 2
 #define FORCE_COLUMNS 12
 
-inline float3 force_acceleration(__global const float *f, float3 x, float3 v)
+inline float3 force_acceleration(__global const float *f, float3 x, float3 v, float dt)
 {
     const float3 vector = (float3)(f[3], f[4], f[5]);
     const int kind = (int)f[0];
-    if (kind == WIND) return f[1] * (vector - v);
+    if (kind == WIND) return MIN(f[1], 1.0f / dt) * (vector - v);  // at most to the wind's own velocity
     const float3 offset = (float3)(f[6], f[7], f[8]) - x;
     const float distance = sqrt(dot(offset, offset));
     const float weight = f[2] > 1e30f ? 1.0f : MAX(0.0f, 1.0f - distance / f[2]);
@@ -40,7 +40,7 @@ __kernel void apply_forces(
     const float3 x = x_in[i].xyz;
     float4 velocity = v[i];
     float3 a = gravity.xyz;
-    for (uint f = 0; f < force_count; ++f) a += force_acceleration(forces + f * FORCE_COLUMNS, x, velocity.xyz);
+    for (uint f = 0; f < force_count; ++f) a += force_acceleration(forces + f * FORCE_COLUMNS, x, velocity.xyz, dt);
     velocity.xyz += dt * in_scene_plane(a);
     v[i] = velocity;
 }
