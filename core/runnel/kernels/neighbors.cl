@@ -66,6 +66,7 @@ __kernel void predicted_bounds(
     float3 low = (float3)(1e30f), high = (float3)(-1e30f);
     int bad = INT_MAX;
     for (uint i = begin; i < end; ++i) {
+        if (x_in[i].w < 0.0f) continue;  // dead
         const float3 p = x_in[i].xyz + dt * v_in[i].xyz;
         if (is_bad(p.x) || is_bad(p.y) || is_bad(p.z)) { bad = MIN(bad, (int)i); continue; }
         low.x = MIN(low.x, p.x); low.y = MIN(low.y, p.y); low.z = MIN(low.z, p.z);

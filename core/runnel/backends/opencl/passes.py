@@ -54,6 +54,7 @@ class OpenCLBackend(DeviceState):
         self._solid_count = 0
         self.list_used = 0
         self.set_solids(np.zeros((0, SOLID_COLUMNS), np.float32))
+        self._reserve(0)
 
     # ---- programs --------------------------------------------------------------------------------
 
@@ -130,7 +131,8 @@ class OpenCLBackend(DeviceState):
         )
 
     def find_neighbors(self) -> None:
-        if self._rows == 0:
+        if self.count == 0:
+            self._rows = 0
             return
         low, bits = self._extent()
         dead = self._rows - self.count
@@ -177,11 +179,13 @@ class OpenCLBackend(DeviceState):
             )
         low, high = rows[:, :3].min(axis=0), rows[:, 3:6].max(axis=0)
         span = int((high.astype(np.int64) - low).max()) + 1
-        if span > EXTENT_LIMIT >> (self._levels - 1):
+        # Finer levels have as many more cells, and keys need bits to tell levels apart.
+        limit = EXTENT_LIMIT >> self._levels if self._levels > 1 else EXTENT_LIMIT
+        if span > limit:
             raise SimulationError(
-                f"the particles spread over {span} cells along an axis; at most "
-                f"{EXTENT_LIMIT >> (self._levels - 1)} are possible. Give the scene a [domain] "
-                'with mode = "kill", or a sink, for what flies away.'
+                f"the particles spread over {span} cells along an axis; at most {limit} are "
+                'possible. Give the scene a [domain] with mode = "kill", or a sink, for what '
+                "flies away."
             )
         return [int(c) for c in low], max(1, (span - 1).bit_length())
 
@@ -229,6 +233,7 @@ class OpenCLBackend(DeviceState):
         b = self._buffers
         self._rows = self.count
         self._living = None
+        self._vorticity_rows = -1
         for name in ("x", "v", "material"):
             self._run(
                 program, "reorder", self._rows, b["index"], b[name], b["xp2"], u32(self._rows)
@@ -372,6 +377,8 @@ class OpenCLBackend(DeviceState):
         self._vorticity_rows = self._rows
 
     def apply_confinement(self) -> None:
+        if self._rows == 0:
+            return
         b = self._buffers
         self._run_lanes(
             "apply_confinement",

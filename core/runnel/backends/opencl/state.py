@@ -78,7 +78,7 @@ class DeviceState:
         self._rows = 0  # with the dead
         self._living: NDArray[np.bool_] | None = None
         self._list_capacity = 0
-        self._vorticity_rows = 0
+        self._vorticity_rows = -1  # rows it was computed for
         self._since_reorder = 0  # steps until all data is reordered again
         self._make_constants()
 
@@ -191,6 +191,7 @@ class DeviceState:
         self.count += n
         self._living = None
         self._since_reorder = 0
+        self._vorticity_rows = -1
 
     def _fetch(self, buffer: str, dtype: Any, width: int, rows: int | None = None) -> NDArray[Any]:
         out = np.empty((self._rows if rows is None else rows, width), dtype)
