@@ -132,7 +132,7 @@ def step(
     backend.find_neighbors()
     for momentum, gain in chebyshev(backend.model, iterations):
         backend.compute_pressure(momentum, gain)
-        backend.correct_positions()
+        backend.correct_positions(momentum == 0)
     backend.update_velocities()
 
 

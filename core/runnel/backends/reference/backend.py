@@ -51,6 +51,7 @@ class ReferenceBackend:
         self._neighbors: Neighbors | None = None
         self._solids = np.zeros((0, SOLID_COLUMNS))
         self._dt = self._rest_speed = 0.0
+        self._tension = 1.0  # tau of eq. 2
         self.close()
 
     # --- particles --------------------------------------------------------------------------
@@ -98,6 +99,7 @@ class ReferenceBackend:
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         d, self._dt = self._data, float(dt)
         self._rest_speed = 2 * self._dt * float(np.linalg.norm(gravity))
+        self._tension = tension_strength(self._dt)
         velocity.accelerate(
             _table(forces, FORCE_COLUMNS),
             np.asarray(gravity, np.float64),
@@ -141,7 +143,7 @@ class ReferenceBackend:
             d["change"],
             total - 1,
             stiffness,
-            ATTRACTION_SHARE * tension_strength(self._dt) * softest * self._of_fluid(m.attraction),
+            ATTRACTION_SHARE * self._tension * softest * self._of_fluid(m.attraction),
             (momentum, gain),
         )
         d["fill"][:], d["fluid_fill"][:], d["wall_gradient"][:] = total, fluid, gradient
@@ -154,7 +156,7 @@ class ReferenceBackend:
         d, m, near = self._data, self.model, self.neighbors
         x, volume, h = d["predicted"], d["volume"], d["kernel_radius"]
         rest = self._of_fluid(m.rest_density)
-        sigma = self._sigma() * (tension_strength(self._dt) if first else 0.0)
+        sigma = self._sigma() * (self._tension if first else 0.0)
         moved = density.displacement(self._kernel, near, x, volume, h, rest, d["change"], sigma)
         if len(self._solids):
             solids.mend_gradients(self._walls, self._solids, x, h, moved)
