@@ -1,0 +1,144 @@
+"""Answers of every solid, with every surface, to particles that touch it or nearly do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from runnel.backends.base import BOX, CYLINDER, PLANE, SPHERE
+from runnel.backends.reference import ReferenceBackend
+from runnel.backends.reference.solids import signed_distances
+from tests.parity.compare import Twins, by_id
+from tests.parity.scenes import SOLIDS, Case
+from tests.unit.reference_setup import NO_FORCES, NO_GRAVITY, channels, make_model, solid
+
+D, DT = 0.02, 0.002
+PLACE = 1e-4  # [d]: two iterations on places 50 d from the origin
+GRAVITY = np.array([0, 0, -9.81], np.float32)
+SURFACES = {  # friction, bounce, stickiness
+    "free": (0.0, 0.0, 0.0),
+    "rough": (0.5, 0.0, 0.0),
+    "bouncy": (0.0, 0.8, 0.0),
+    "sticky": (0.0, 0.0, 0.3),
+    "all": (0.3, 0.4, 0.6),
+    "glue": (10.0, 1.0, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Both backends, a step begun."""
+
+    twins: Twins
+
+    def step(self, gravity: np.ndarray = GRAVITY, leaving_out: np.ndarray | bool = False) -> None:
+        self.twins.both("predict", DT, gravity, NO_FORCES)
+        self.twins.both("find_neighbors")
+        self.twins.share_lists()
+        for momentum in (0.0, 0.3):
+            self.twins.both("compute_pressure", momentum, 0.6)
+            self.twins.both("correct_positions", momentum == 0)
+        self.twins.agree("places", "predicted", PLACE * D)
+        self.twins.both("update_velocities")
+        tolerance = np.where(leaving_out, np.inf, PLACE * D / DT)
+        self.twins.agree("velocities", "velocity", tolerance)
+
+
+def begin(make, rows, solids) -> Setting:
+    model = make_model()
+    twins = Twins(make(model), ReferenceBackend(model))
+    twins.both("load", rows)
+    twins.both("set_solids", np.asarray(solids, np.float32))
+    return Setting(twins)
+
+
+def beside(row: np.ndarray, rng: np.random.Generator, n: int) -> np.ndarray:
+    """Places around the surface: from a third of r deep to 3 r off."""
+    x = rng.uniform(-0.3, 0.9, (60 * n, 3))
+    for _ in range(4):  # onto the surface, edges included
+        phi, normal = (a[:, 0] for a in signed_distances(row[None].astype(np.float64), x))
+        x -= phi[:, None] * normal
+    x = x[rng.permutation(len(x))[:n]]
+    _, normal = signed_distances(row[None].astype(np.float64), x)
+    return x + normal[:, 0] * rng.uniform(-0.15, 1.5, (n, 1)) * D
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("name", sorted(SOLIDS))
+def test_walls_answer_alike(name, surface, make_backend):
+    """Friction, bounce and stickiness of moving, turning solids."""
+    rng = np.random.default_rng(len(name) + len(surface))
+    row = SOLIDS[name](Case("walls"), rng)
+    row[2:5] = SURFACES[surface]
+    x = beside(row, rng, 150)
+    v = rng.normal(0, 1.0, x.shape)
+    setting = begin(make_backend, channels(x, D, velocity=v), [row])
+    setting.step(leaving_out=in_edge(row, x + DT * v))
+    push = by_id(setting.twins.reference, "push")[1]
+    assert (abs(push).max(axis=1) > 0).sum() > 20
+
+
+def in_edge(row: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Near two walls of a container: which of them pushed is for rounding to say."""
+    local = abs((x - row[17:20]) @ row[8:17].reshape(3, 3).T)
+    if row[1] > 0 or row[0] not in (BOX, CYLINDER):
+        return np.zeros(len(x), bool)
+    if row[0] == CYLINDER:
+        local = np.stack((np.hypot(local[:, 0], local[:, 1]), local[:, 2]), axis=1)
+    size = row[5 : 5 + local.shape[1]]
+    return np.count_nonzero(size - local < D, axis=1) > 1
+
+
+def test_slow_arrival_rests_and_fast_one_bounces(make_backend):
+    """Row by row around the limit 2 |g| dt."""
+    speed = 2 * 9.81 * DT * np.array([0.5, 0.9, 0.99, 1.01, 1.1, 2.0])
+    x = np.stack((np.arange(6.0), 0 * speed, 0 * speed + D / 2), axis=1)
+    v = np.zeros_like(x)
+    v[:, 2] = -(speed - 9.81 * DT)  # gravity adds the rest
+    setting = begin(make_backend, channels(x, D, velocity=v), [solid(PLANE, bounce=1.0)])
+    setting.step()
+    after = by_id(setting.twins.device, "velocity")[1][:, 2]
+    assert (after[3:] > 0.9 * speed[3:]).all()
+    assert (after[:3] < 0.1 * speed[0] + 0.005 * D / DT).all()
+
+
+def test_many_solids(make_backend):
+    """More than there are bits to remember which of them are near."""
+    rng = np.random.default_rng(9)
+    balls = [
+        solid(SPHERE, (0.05,), origin=rng.uniform(0, 1, 3), friction=0.2, bounce=k % 2)
+        for k in range(40)
+    ]
+    x = np.concatenate([beside_ball(row, rng) for row in balls])
+    v = rng.normal(0, 1, x.shape)
+    begin(make_backend, channels(x, D, velocity=v), balls).step()
+
+
+def beside_ball(row: np.ndarray, rng: np.random.Generator, n: int = 6) -> np.ndarray:
+    direction = rng.normal(size=(n, 3))
+    direction /= np.linalg.norm(direction, axis=1)[:, None]
+    return row[17:20] + direction * (0.05 + rng.uniform(0, D, (n, 1)))
+
+
+def test_narrow_container_keeps_what_it_holds(make_backend):
+    """Narrower than a particle: it stays in the middle, on every backend."""
+    box = solid(BOX, (1.0, 0.3 * D, 1.0), inside=True)
+    x = np.array([[0, 0.2 * D, 0], [0.5, -0.6 * D, 0], [-0.5, 0, 0.99]])
+    setting = begin(make_backend, channels(x, D), [box])
+    setting.step()
+    assert abs(by_id(setting.twins.device, "position")[1][:, 1]).max() < 1e-6
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_particle_in_the_middle_of_a_ball_stays_in_its_plane(axis, make_backend):
+    """2D: there is no way out along the ignored axis."""
+    model = replace(make_model(2), ignored_axis=axis)
+    twins = Twins(make_backend(model), ReferenceBackend(model))
+    twins.both("load", channels(np.zeros((1, 3)), D, 2))
+    twins.both("set_solids", solid(SPHERE, (0.1,))[None])
+    Setting(twins).step(NO_GRAVITY)
+    at = by_id(twins.device, "position")[1][0]
+    assert at[axis] == 0
+    assert np.linalg.norm(at) > 0.1 + 0.499 * D
