@@ -464,7 +464,7 @@ class Solver:
         help='Longest step when time_step is "auto".',
     )
     iterations: tuple[int, int] = param(
-        (2, 20), hard=(1, 1000), soft=(1, 50), ordered=True,
+        (4, 20), hard=(1, 1000), soft=(2, 50), ordered=True,
         help="Least and most solver iterations of a step; equal numbers fix the count.",
     )
     tolerance: float = param(
@@ -480,8 +480,9 @@ class Solver:
         help="Smoothing kernel. poly6, with the spiky kernel for gradients, is that of the papers.",
     )
     support: float = param(
-        4.0, hard=(3.0, 6.0), soft=(3.0, 6.0),
-        help="Kernel radius in particle radii. More is smoother and slower.",
+        4.4, hard=(3.0, 6.0), soft=(4.0, 5.0),
+        help="Kernel radius in particle radii. More is smoother and slower; at 4 a fluid at rest "
+        "freezes into a lattice.",
     )
     multiplier: Literal["prototype", "exact"] = param(
         "prototype",

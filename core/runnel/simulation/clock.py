@@ -16,6 +16,7 @@ from ..scene import Scene
 from ..sources import Emitter
 
 MOST_STEPS = 1000  # of a frame
+STIFFEST = 4.0  # root of the largest pressure number of a step of given length
 
 
 class Clock:
@@ -99,7 +100,10 @@ def steps_of_frame(
     length = 1.0 / scene.fps
     solver = scene.solver
     if solver.time_step != "auto":
-        return max(1, math.ceil(length / solver.time_step - 1e-9))
+        # Far above that number a step is not just inaccurate, it explodes: divide it.
+        spacing = STIFFEST * scene.smallest_spacing
+        least = math.ceil(length * pressure_speed / spacing - 1e-9)
+        return min(MOST_STEPS, max(1, least, math.ceil(length / solver.time_step - 1e-9)))
     fastest = max(now.max_speed, pressure_speed)
     if not math.isfinite(fastest):
         raise SimulationError("the speed of a particle is not finite", frame=frame)
