@@ -16,7 +16,7 @@ from ..scene import Scene
 from ..sources import Emitter
 
 MOST_STEPS = 1000  # of a frame
-STIFFEST = 4.0  # root of the largest pressure number of a step of given length
+STIFFEST = 3.0  # root of the largest pressure number of a step of given length
 
 
 class Clock:
