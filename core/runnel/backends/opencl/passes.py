@@ -17,7 +17,6 @@ from .state import DeviceState
 if TYPE_CHECKING:
     import pyopencl as cl
 
-EXTENT_LIMIT = 1 << 21  # cells per axis: bits of the Z-index (P004 6.2)
 TILES_CPU, TILES_GPU = 32, 512
 GRID = np.dtype([("inverse", "f4"), ("low", "i4", 3), ("bits", "i4"), ("shift", "i4")])  # grid_t
 
@@ -64,6 +63,16 @@ class OpenCLBackend(DeviceState):
             return 1
         ratio = max(self._radii) / min(self._radii)
         return 1 + min(6, int(math.log2(ratio * 1.0001)))
+
+    @property
+    def _extent_limit(self) -> int:
+        """Cells per axis at most: 64-bit keys (P004 6.2) tell 2^21, and where sizes differ levels.
+
+        Finer levels have more cells; the last one is left out, its key means "empty".
+        """
+        level_bits = (self._levels - 1).bit_length()
+        finest = 1 << ((64 - level_bits) // 3)
+        return (finest >> (self._levels - 1)) - (level_bits > 0)
 
     @property
     def _list_max(self) -> int:
@@ -179,8 +188,7 @@ class OpenCLBackend(DeviceState):
             )
         low, high = rows[:, :3].min(axis=0), rows[:, 3:6].max(axis=0)
         span = int((high.astype(np.int64) - low).max()) + 1
-        # Finer levels have as many more cells, and keys need bits to tell levels apart.
-        limit = EXTENT_LIMIT >> self._levels if self._levels > 1 else EXTENT_LIMIT
+        limit = self._extent_limit
         if span > limit:
             raise SimulationError(
                 f"the particles spread over {span} cells along an axis; at most {limit} are "
