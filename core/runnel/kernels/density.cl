@@ -4,10 +4,10 @@
 // V_j W^_ij of one neighbour, and the lowest rest density among them.
 inline void add_neighbor(
     uint j, real x, real y, real z, real h, real inverse_h, float2 same,
-    __global const float4 *xp, __global const float4 *material_in, __global const float8 *fluids_in,
+    __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in,
     real *fill, real *lowest)
 {
-    const float3 q = (float3)(xp[j].x, xp[j].y, xp[j].z);  // not w: others are writing theirs
+    const float4 q = xp_in[j];
     const float h_j = KERNEL_RADIUS_J(j);
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
     const real r = root(SQUARE(dx, dy, dz));
@@ -22,10 +22,10 @@ inline void add_neighbor(
 // Terms of the exact denominator: sum V_j^2/m_j |grad W^|^2 and sum V_j grad W^ (P001 eq. 14).
 inline void add_gradient(
     uint j, real x, real y, real z, real h, real inverse_h, float2 same,
-    __global const float4 *xp, __global const float4 *material_in, __global const float8 *fluids_in,
+    __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in,
     real *gx, real *gy, real *gz, real *square)
 {
-    const float3 q = (float3)(xp[j].x, xp[j].y, xp[j].z);
+    const float4 q = xp_in[j];
     const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
     const real r = root(SQUARE(dx, dy, dz));
     const real g = VOLUME_J(j) * pair_slope(r, h, inverse_h, KERNEL_RADIUS_J(j)) * PAIR_SLOPE_SCALE(inverse_h);
@@ -41,7 +41,8 @@ __kernel void compute_pressure(
     // model
     __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
     // state
-    __global const float4 *material_in, __global float4 *xp, __global float *pressure, __global float2 *fill_out,
+    __global const float4 *material_in, __global const float4 *xp_in, __global float4 *xp_out,
+    __global float *pressure, __global float2 *fill_out,
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
@@ -49,7 +50,7 @@ __kernel void compute_pressure(
     const uint count, const float2 weights, const float tension)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
-    const real x = LOAD(xp, x), y = LOAD(xp, y), z = LOAD(xp, z);
+    const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const real rho0 = FLUID_I(RHO0);
     const uint2 range = list_range_in[CLUSTER_INDEX];
@@ -58,11 +59,11 @@ __kernel void compute_pressure(
     real gx = (real)0.0f, gy = (real)0.0f, gz = (real)0.0f, square = (real)0.0f;
 #endif
     for (uint k = range.x; k < range.x + range.y; k += 2) {
-        add_neighbor(list_in[k], x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &fill_a, &lowest);
-        add_neighbor(list_in[k + 1], x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &fill_b, &lowest);
+        add_neighbor(list_in[k], x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &fill_a, &lowest);
+        add_neighbor(list_in[k + 1], x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &fill_b, &lowest);
 #if EXACT
-        add_gradient(list_in[k], x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
-        add_gradient(list_in[k + 1], x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
+        add_gradient(list_in[k], x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &gx, &gy, &gz, &square);
+        add_gradient(list_in[k + 1], x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &gx, &gy, &gz, &square);
 #endif
     }
     const real fluid = (fill_a + fill_b) * PAIR_W_SCALE(inverse_h);
@@ -95,14 +96,18 @@ __kernel void compute_pressure(
     const real per_compression = lowest * stiffness / (crowd * crowd * crowd);
 #endif
     const real before = LOAD_FLOAT(pressure);
-    const real last = LOAD(xp, w);
+    const real last = LOAD(xp_in, w);
     // Multipliers add up over the iterations of a step: never above what tension allows, so that
     // an iteration that went too far is taken back.
     const real total = MIN(before + weights.x * last - weights.y * per_compression * c,
                            tension * lowest * stiffness * FLUID_I(ATTRACTION));
     const real change = total - before;
     STORE_FLOAT(total, pressure);
-    STORE(change, xp, w);
+    // Into another buffer: neighbours are still reading this one.
+    STORE(x, xp_out, x);
+    STORE(y, xp_out, y);
+    STORE(z, xp_out, z);
+    STORE(change, xp_out, w);
     FOR_LANES fill_out[LANE_PARTICLE] = (float2)(LANE_OF(fluid), LANE_OF(fill));
 }
 

@@ -305,17 +305,19 @@ class OpenCLBackend(DeviceState):
             self._reserve_lists(used + used // 4)
 
     def compute_pressure(self, momentum: float, gain: float) -> None:
+        b = self._buffers
         weights = np.array([momentum, gain], f32)
         self._run_lanes(
             "compute_pressure",
             *self._take("fluids wall"),
             self._same,
-            *self._take("material xp pressure fill list list_range near solids"),
+            *self._take("material xp xp2 pressure fill list list_range near solids"),
             u32(self._solid_count),
             u32(self._rows),
             weights,
             f32(ATTRACTION_SHARE * self._tension),
         )
+        b["xp"], b["xp2"] = b["xp2"], b["xp"]
 
     def density_error(self) -> tuple[float, float]:
         if self._rows == 0:
