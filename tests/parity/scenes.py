@@ -37,6 +37,7 @@ class Case:
     dimensions: int = 3
     ignored_axis: int = 1  # in 2D
     kernel: str = "wendland"
+    support: float = 4.0
     exact: bool = False
     ratio: float = 1.0  # of sizes
     fluids: int = 1
@@ -59,6 +60,7 @@ class Case:
         model = make_model(
             self.dimensions,
             self.kernel,
+            support=self.support,
             exact=self.exact,
             rest_density=(1000.0, 100.0, 650.0)[rows],
             viscosity=(self.viscosity, 0.1, 1.2 * self.viscosity)[rows],
@@ -86,7 +88,7 @@ class Case:
         if self.dimensions == 2:
             v[:, self.ignored_axis] = 0
         phase = rng.integers(0, self.fluids, len(x))
-        rows = channels(x, d, self.dimensions, velocity=v, phase=phase)
+        rows = channels(x, d, self.dimensions, velocity=v, phase=phase, support=self.support)
         rows["id"] = rng.permutation(3 * len(x))[: len(x)].astype(np.uint32)
         rows["expiry"] = np.where(rng.random(len(x)) < 0.05, 2.5 * self.dt, np.inf)
         return rows
@@ -243,6 +245,7 @@ def sinks(case: Case) -> NDArray[np.float32]:
 EVERYTHING = ("plane", "box in", "box out", "sphere out", "cylinder out")
 CASES = (
     Case("tank", solids=("box in",)),
+    Case("wide", support=4.4, fluids=2, ratio=2.15, solids=("box in", "cylinder out")),
     Case("mixed in all solids", ratio=2.15, fluids=3, solids=EVERYTHING, reorder_interval=5),
     Case("very mixed exact cubic", ratio=4.0, fluids=2, kernel="cubic", exact=True),
     Case("flat poly6", dimensions=2, kernel="poly6", solids=("plane", "sphere out"), twins=4),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from runnel.backends.base import FORCE_COLUMNS, SOLID_COLUMNS, WIND
+from runnel.backends.opencl import OpenCLBackend
 from runnel.backends.reference import ReferenceBackend
 from runnel.errors import SimulationError
 from tests.parity.compare import Twins, by_id
@@ -202,6 +203,30 @@ def test_state_comes_back_as_it_was_given(make_backend):
     assert len(survivors) == 50 - 15 - 2
     with pytest.raises(KeyError):
         twins.device.write("volume", np.zeros(len(survivors)))
+
+
+@pytest.mark.parametrize("ratio", [1.0, 2.15])
+def test_what_memory_held_before_does_not_matter(ratio, make_backend, monkeypatch):
+    """New buffers full of zeros, of NaN, of large numbers: the same bits."""
+    case = Case("memory", ratio=ratio, solids=("box in",), count=104, viscosity=0.8)
+    results = []
+    for byte in (0x00, 0xFF, 0x7E):
+        allocate = OpenCLBackend._allocate
+
+        def filled(self, nbytes, byte=byte, allocate=allocate):
+            buffer = allocate(self, nbytes)
+            self._cl.enqueue_copy(self.queue, buffer, np.full(buffer.size, byte, np.uint8))
+            return buffer
+
+        with monkeypatch.context() as patch:
+            patch.setattr(OpenCLBackend, "_allocate", filled)
+            twins = begin(make_backend, case.rows(), case.model(), reorder_interval=2)
+            twins.both("set_solids", case.solid_rows())
+            for _ in range(3):
+                step(twins, case.dt)
+        names = ("id", "position", "velocity", "pressure", "fill", "vorticity")
+        results.append([twins.device.read(name).tobytes() for name in names])
+    assert results[0] == results[1] == results[2]
 
 
 def test_growing_and_shrinking(make_backend):

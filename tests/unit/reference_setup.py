@@ -34,6 +34,7 @@ def make_model(
     dimensions: int = 3,
     kernel: str = "wendland",
     *,
+    support: float = 4.0,
     exact: bool = False,
     rest_density: Sequence[float] = (1000.0,),
     viscosity: Sequence[float] = (0.0,),
@@ -47,7 +48,7 @@ def make_model(
 
     fluids = len(rest_density)
     return Model(
-        calibration=calibrate(kernel, dimensions),
+        calibration=calibrate(kernel, dimensions, support),
         ignored_axis=-1 if dimensions == 3 else 1,
         exact=exact,
         rest_density=row(rest_density),
