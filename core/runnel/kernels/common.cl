@@ -106,8 +106,8 @@ inline real kernel_slope(real q)
 #elif KERNEL_GAUSSIAN
 inline real kernel_w(real q)
 {
-    const real inside = MIN(q, (real)1.0f);
-    return exp(-GAUSSIAN_SHARPNESS * inside * inside) - GAUSSIAN_TAIL;
+    const real value = exp(-GAUSSIAN_SHARPNESS * q * q) - GAUSSIAN_TAIL;
+    return q < 1.0f ? value : (real)0.0f;  // exactly 0: ghosts are 1e9 m away, and so are their differences
 }
 inline real kernel_slope(real q)
 {
