@@ -70,7 +70,7 @@ def test_a_volume_has_all_channels():
     )
     assert births["velocity"].tolist() == [[1, 2, 3]] * 1000
     assert births["volume"] == pytest.approx(0.001)
-    assert births["kernel_radius"] == pytest.approx(0.2)  # support 4 radii
+    assert births["kernel_radius"] == pytest.approx(0.22)  # support 4.4 radii
     assert (births["phase"] == 1).all()
     assert (births["expiry"] == 5).all()
     store = ParticleStore()
