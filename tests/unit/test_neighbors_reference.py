@@ -78,6 +78,7 @@ def clusters(draw):
     if flat:
         x[:, 1] = 0
     radii = rng.choice([h, h / ratio, h / np.sqrt(ratio)], len(x)).astype(np.float32)
+    radii[0] = h  # the size of cells, in which places are counted above
     return x, radii
 
 
