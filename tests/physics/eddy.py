@@ -13,7 +13,7 @@ import numpy as np
 
 import runnel
 
-from .setups import Floats, fluid, position, run, tank, velocity
+from .setups import Floats, State, fluid, position, run, tank, velocity
 
 CELLS = 32  # particles across the tank
 SPACING = 0.02  # [m]
@@ -48,10 +48,12 @@ def stir(sim: runnel.Simulation, speed: float) -> None:
     sim.particles.write("velocity", sim.particles["id"], speed * shape(position(sim)))
 
 
-def turning(setup: dict[str, Any], speed: float, seconds: float) -> Iterator[runnel.Simulation]:
+def turning(
+    setup: dict[str, Any], speed: float, seconds: float, *, start: State | None = None
+) -> Iterator[runnel.Simulation]:
     """As `run`, stirred at the start."""
     started = False
-    for sim in run(setup, seconds):
+    for sim in run(setup, seconds, start=start):
         if not started:
             stir(sim, speed)
             started = True

@@ -13,7 +13,7 @@ import runnel
 from runnel.cli import main
 
 from .eddy import SPACING, STEP, amplitude, eddy_tank, turning
-from .setups import Floats, position, scene, velocity, volume
+from .setups import Floats, State, position, scene, settle, velocity, volume
 
 D = 0.05  # [m]
 
@@ -43,21 +43,51 @@ def test_rigid_rotation_has_twice_its_rate(backend_name: str, dimensions: int) -
 
 
 @cache
-def eddy(speed: float) -> Floats:
-    """Amplitudes of an eddy in a closed tank 0.64 m deep, over its first, for 0.8 s."""
-    found = [amplitude(sim) for sim in turning(eddy_tank(gravity=9.81), speed, 0.8)]
+def settled_tank() -> State:
+    """After 2 s under its own weight: the lattice has melted."""
+    return settle(eddy_tank(gravity=9.81), 2.0)
+
+
+@cache
+def eddy(speed: float, settled: bool = False, seconds: float = 0.8) -> Floats:
+    """Amplitudes of an eddy in a closed tank 0.64 m deep, over its first."""
+    start = settled_tank() if settled else None
+    tank = eddy_tank(gravity=9.81)
+    found = [amplitude(sim) for sim in turning(tank, speed, seconds, start=start)]
     return np.array(found) / found[0]
 
 
-@pytest.mark.parametrize("speed", [0.05, 0.1, 0.4])
-def test_an_eddy_does_not_turn_back(speed: float) -> None:
-    """Under its own weight a fluid is still no solid: a third of a slow eddy is left after 0.8 s.
+TOO_SLOW = pytest.mark.xfail(raises=AssertionError, reason="0.23: under pressure the fluid drags")
+
+
+@pytest.mark.parametrize(
+    ("speed", "settled"),
+    [
+        (0.05, False),
+        (0.1, False),
+        (0.4, False),
+        (0.2, True),
+        (0.4, True),
+        pytest.param(0.05, True, marks=TOO_SLOW),
+    ],
+)
+def test_an_eddy_keeps_turning(speed: float, settled: bool) -> None:
+    """Inviscid, under its own weight: it does not turn back, and 0.3 of it is left after 0.8 s.
 
     With h = 2 d the lattice springs back, to -0.5 of the eddy (decision 0005).
     """
-    found = eddy(speed)
+    found = eddy(speed, settled)
     assert found.min() > 0
     assert found[-1] >= 0.3
+
+
+@pytest.mark.xfail(
+    raises=AssertionError,
+    reason="-0.34 after 1.8 s: the lattice melts too slowly for so slow an eddy",
+)
+def test_a_slow_eddy_never_turns_back() -> None:
+    """0.05 m/s on the lattice that a source fills, for 2.5 s: never below -0.1 of its start."""
+    assert eddy(0.05, seconds=2.5).min() >= -0.1
 
 
 # --- confinement ----------------------------------------------------------------------------------
