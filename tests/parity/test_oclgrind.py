@@ -27,6 +27,7 @@ low, high = (case.placed((v, v, v)).astype(np.float32) for v in (-0.1, 1.0))
 before = backend.count
 for step in range(3):
     backend.predict(case.dt, case.gravity(), scenes.forces(case))
+    backend.hold(np.arange(5, 50, 3, dtype=np.uint32), np.ones((15, 3), np.float32), 0.1)
     backend.find_neighbors()
     for momentum, gain in chebyshev(model, 2):
         backend.compute_pressure(momentum, gain)
@@ -38,6 +39,7 @@ for step in range(3):
     backend.apply_confinement()
     if step == 1:
         backend.remove(scenes.sinks(case), low, high, 3 * case.dt)
+assert len(backend.positions_inside(np.stack([low, high])[None])) > 0
 found = backend.survey()
 assert found.bad_id is None and np.isfinite(backend.read("velocity")).all()
 assert 0 < backend.count < before

@@ -229,6 +229,61 @@ def test_new_particles_keep_clear_of_old_ones() -> None:
         assert len(old) >= 8000
 
 
+def test_all_that_is_born_until_a_frame_is_there(backend_name: str) -> None:
+    """Also what was born in its last step: a layer every 0.6 steps, each where it then is."""
+    it = scene(nozzle(velocity=[0, 0, -8]), solver=fixed(gravity=[0, 0, 0]))
+    with Simulation(it, backend_name) as sim:
+        sim.advance(4)
+        layers = np.arange(math.ceil(sim.time * 8 / D))
+        assert sim.particles.count == 16 * len(layers)
+        expected = 0.9 + D / 2 - 8 * (sim.time - layers * D / 8)
+        np.testing.assert_allclose(sim.particles["position"][::16, 2], expected, atol=1e-3 * D)
+        assert sim.report.max_speed == pytest.approx(8, rel=1e-3)
+
+
+def test_emission_looks_at_its_surroundings_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool far from the nozzle is not read back in the steps of a frame that emit."""
+    it = scene(
+        block(12, at=(2, 0, 0)), nozzle(velocity=[0, 0, -8]), solver=fixed(time_step=1 / 480)
+    )
+    with Simulation(it) as sim:
+        sim.bare_step(timed=False)
+        seen: list[int] = []
+        inside, read = sim._backend.positions_inside, sim._backend.read
+
+        def counted(boxes: Any) -> Any:
+            found = inside(boxes)
+            seen.append(len(found))
+            return found
+
+        def refuse(name: str) -> Any:
+            raise AssertionError(f"{name} was read")
+
+        monkeypatch.setattr(sim._backend, "positions_inside", counted)
+        monkeypatch.setattr(sim._backend, "read", refuse)
+        for _ in range(18):
+            sim.bare_step(timed=False)
+        monkeypatch.setattr(sim._backend, "read", read)
+        assert len(seen) >= 5
+        assert max(seen) <= 16
+        assert sim.particles.count == 12**3 + 16 * (1 + len(seen))
+
+
+def test_a_stream_is_held_within_the_nozzle_only(backend_name: str) -> None:
+    """What users do to velocities lasts where a particle is 2.2 spacings on its way, not before."""
+    it = scene(nozzle(), solver=fixed(gravity=[0, 0, 0]))
+    with Simulation(it, backend_name) as sim:
+        sim.advance(6)
+        ids, age = sim.particles["id"], sim.particles["age"]
+        sim.particles.write("velocity", ids, np.tile(np.float32([0, 3, -2]), (len(ids), 1)))
+        sim.bare_step(timed=False)
+        v = sim.particles["velocity"][: len(ids)]
+        held = age < 2.2 * D / 2
+        assert 0 < held.sum() < len(ids)
+        assert np.abs(v[held] - [0, 0, -2]).max() <= 0.01 * 2 + 1e-6
+        assert v[~held][:, 1].min() > 1
+
+
 def test_books_balance_with_sinks_and_lifetimes(backend_name: str) -> None:
     drain = {"name": "drain", "shape": {"box": {"min": [-9, -9, -9], "max": [9, 9, 0.5]}}}
     mortal = nozzle(lifetime=0.1)
@@ -318,6 +373,23 @@ def test_channels_have_their_values(backend_name: str) -> None:
         assert np.median(p["density"][small]) < 900 < np.median(p["density"][~small])
         assert p["vorticity"].shape == (n, 3)
         assert p["pressure"].max() > 0
+
+
+def test_newborns_have_all_channels(backend_name: str) -> None:
+    """Those of the last step too, and without them others' values are the same."""
+    shear = block(6, velocity=[0, 0, 1])
+    values = []
+    for sources in ((shear, nozzle(velocity=[0, 0, -8])), (shear,)):
+        with Simulation(scene(*sources, solver=fixed(gravity=[0, 0, 0])), backend_name) as sim:
+            sim.advance(2)
+            sim.particles.write("velocity", [100], [[0.0, 1.0, 0.0]])
+            values.append({name: sim.particles[name] for name in sim.particles.channels})
+            assert len(values[-1]["position"]) == sim.particles.count
+    assert values[0]["age"].min() < 1 / 96
+    for name, found in values[0].items():
+        assert len(found) == len(values[0]["id"]) > 216, name
+        np.testing.assert_array_equal(found[:216], values[1][name], err_msg=name)
+    assert np.abs(values[1]["vorticity"]).max() > 0
 
 
 def test_density_of_the_initial_state_is_seen(backend_name: str) -> None:

@@ -110,6 +110,15 @@ class Backend(Protocol):
     def survey(self) -> Survey:
         """Fastest particle, living particles, and a particle whose state is not finite."""
 
+    def hold(self, ids: NDArray[np.uint32], velocities: Array, slack: float) -> None:
+        """Bring particles, ids rising, to within `slack` times their speed of these velocities.
+
+        What is in nozzles. To be called when forces have acted and again at the end of a step.
+        """
+
+    def positions_inside(self, boxes: Array) -> Array:
+        """Positions (m, 3) in any of the boxes (n, 2, 3) from low to high [m], in any order."""
+
     def synchronize(self) -> None:
         """Wait until everything asked for is done: for timing."""
 

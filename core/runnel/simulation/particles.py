@@ -3,6 +3,9 @@
 The host's store has a row for every particle and all that never changes on the device; positions
 and velocities come back when they are asked for, and at the end of each frame. What is derived is
 computed when it is asked for. Everything is in rising order of ids.
+
+What is born at the end of a step waits in the store until the next one begins: on the device it
+would come between its neighbours, who are known for those of the step only.
 """
 
 from __future__ import annotations
@@ -52,13 +55,14 @@ class Particles:
         self._ids: NDArray[np.uint32] | None = None  # in the device's order
         self._fresh: set[str] = set()  # channels of the store that are up to date
         self._given: dict[str, Array] = {}  # restored ones that the device cannot know, by id
+        self._waiting = np.zeros(0, np.uint32)  # ids of what the device does not have yet
 
     # --- for users -----------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
         """Active particles."""
-        return self._backend.count if self._live else self._store.count
+        return self._backend.count + len(self._waiting) if self._live else self._store.count
 
     def __len__(self) -> int:
         return self.count
@@ -123,13 +127,20 @@ class Particles:
     def store(self) -> ParticleStore:
         return self._store
 
-    def born(self, source: str, births: Mapping[str, Array]) -> None:
-        """Add particles to the store, to the device and to the books."""
+    def born(self, source: str, births: Mapping[str, Array]) -> NDArray[np.uint32]:
+        """Add particles to the store and to the books; their ids. They wait for `hand_over`."""
         self._ledger.add(source, births)
         ids = self._store.add(len(births["phase"]), **births)
-        rows = {name: births[name] for name in SOLVER_CHANNELS if name != "id"}
-        self._backend.append({**rows, "id": ids})
-        self.changed()
+        self._waiting = np.concatenate((self._waiting, ids))
+        return ids
+
+    def hand_over(self) -> None:
+        """Give the device what waits."""
+        if len(self._waiting):
+            rows = self._store.rows_of(self._waiting)
+            self._backend.append({n: self._store.rows(n)[rows] for n in SOLVER_CHANNELS})
+            self._waiting = self._waiting[:0]
+            self.changed()
 
     def changed(self) -> None:
         """The device has gone on: what was read is old."""
@@ -140,10 +151,10 @@ class Particles:
     def settle(self) -> None:
         """Kill in the store what has died on the device, and write it into the books."""
         store = self._store
-        if self._backend.count == store.count:
+        if self.count == store.count:
             return
         dead = store.active.copy()
-        dead[store.rows_of(self._device_ids())] = False
+        dead[store.rows_of(self._all_ids())] = False
         self._ledger.remove(store.rows("phase")[dead], store.rows("volume")[dead])
         store.kill(dead)
 
@@ -159,14 +170,11 @@ class Particles:
             self._store.kill(self._store.rows("id") >= next_id)
 
     def device_rows(self) -> dict[str, Array]:
-        """All there is to store, in the device's own order."""
-        ids = self._device_ids()
-        rows = self._store.rows_of(ids)
-        arrays = {name: self._backend.read(name) for name in (*MOVING, "pressure", "fill")}
-        for name in self._store.channels:
-            if name not in MOVING:
-                arrays[name] = self._store.rows(name)[rows]
-        return arrays
+        """All there is to store, in the device's own order; then what waits."""
+        self.keep()
+        rows = self._store.rows_of(self._all_ids())
+        arrays = {name: self._store.rows(name)[rows] for name in self._store.channels}
+        return arrays | {name: self._device_channel(name) for name in ("pressure", "fill")}
 
     def replace(self, arrays: Mapping[str, Array], next_id: int) -> None:
         """Take over what `device_rows` gave."""
@@ -175,6 +183,7 @@ class Particles:
         self._store.restore(held, next_id)
         self._backend.load({name: arrays[name] for name in SOLVER_CHANNELS})
         self._backend.write("pressure", arrays["pressure"])
+        self._waiting = self._waiting[:0]
         self.changed()
         self._given["fill"] = arrays["fill"][order]
 
@@ -184,6 +193,15 @@ class Particles:
         if self._ids is None:
             self._ids = self._backend.read("id").reshape(-1)
         return self._ids
+
+    def _all_ids(self) -> NDArray[np.uint32]:
+        return np.concatenate((self._device_ids(), self._waiting))
+
+    def _device_channel(self, name: str) -> Array:
+        """A channel that only the device has, in its order; what waits has none yet."""
+        values = self._backend.read(name)
+        blank = np.full((len(self._waiting), *values.shape[1:]), name == "fill", values.dtype)
+        return np.concatenate((values, blank))
 
     def _pull(self, name: str) -> None:
         if self._live and name not in self._fresh:
@@ -197,7 +215,7 @@ class Particles:
             return self._given[name]
         if not self._live:
             raise RunnelError(f"Channel {name!r} is gone: the simulation has ended.")
-        return self._backend.read(name)[np.argsort(self._device_ids(), kind="stable")]
+        return self._device_channel(name)[np.argsort(self._all_ids(), kind="stable")]
 
     def _rest_density(self) -> NDArray[np.float32]:
         of_particles: NDArray[np.float32] = self._model.rest_density[self._store["phase"]]

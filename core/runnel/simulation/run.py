@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -20,13 +21,14 @@ from ..scene import Scene
 from ..solver.acceleration import Plan
 from ..solver.step import Fields, Iterations, StepReport
 from ..solver.step import step as solver_step
-from ..sources import MassLedger, emitters, fill_volumes, select, without_overlap
+from ..sources import EMITTER_GAP, MassLedger, emitters, fill_volumes, select, without_overlap
 from .clock import Clock, hydrostatic_speed, steps_of_frame
+from .nozzles import Nozzles
 from .particles import Particles
 from .report import Report
 from .setup import make_model, open_backend
 
-FORMAT = 1  # of the stored state
+FORMAT = 2  # of the stored state
 REFINE = 1.5  # how many times too few steps a frame may have before what is left of it is refined
 
 
@@ -52,7 +54,7 @@ class Simulation:
         self._clock = Clock(scene)
         self._solids, self._sinks = Solids(scene), Sinks(scene)
         self._low, self._high = kill_bounds(scene)
-        self._emitters = emitters(scene)
+        self._emitters, self._nozzles = emitters(scene), Nozzles(scene)
         self._emitted_to = 0.0  # time up to which emitters have given [s]
         self._limits = Iterations(*scene.solver.iterations, scene.solver.tolerance)
         self._model = make_model(scene)
@@ -73,6 +75,7 @@ class Simulation:
                 for index, births in volumes:
                     self.particles.born(scene.sources[index].name, births)
                 store.move_to(allocator)
+                self.particles.hand_over()
                 self._look_at_start()
                 self._report = self._measure(Report(), (0, 0))
                 self._check_memory()
@@ -178,7 +181,7 @@ class Simulation:
         """Everything a run needs to go on as if it had not stopped: arrays and JSON values."""
         with self._guarded():
             self.particles.settle()
-            arrays = self.particles.device_rows()
+            arrays = self.particles.device_rows() | self._nozzles.state()
         store = self.particles.store
         channels = {}
         for name in self.particles.user_channels:
@@ -215,6 +218,7 @@ class Simulation:
             self.particles.replace(arrays, int(meta["next_id"]))
         for emitter in self._emitters:
             emitter.restore(meta["emitters"][emitter.name])
+        self._nozzles.restore(arrays)
         self._emitted_to = float(meta["emitted_to"])
         self._plan = Plan(*(int(n) for n in meta["plan"]))
         self._pressure_speed = float(meta["pressure_speed"])
@@ -247,7 +251,7 @@ class Simulation:
             wanted = self._steps_of_frame()
             if wanted > REFINE * clock.steps:
                 clock.refine()
-        self._emit(clock.time)
+        self.particles.hand_over()
         dt, end = clock.dt, clock.step_end
         fields = self._fields(clock.time, end, dt)
         report = solver_step(
@@ -255,6 +259,7 @@ class Simulation:
         )
         self._survey, self._plan = report.survey, report.plan
         self.particles.changed()
+        self._emit(end)
         return report
 
     def _steps_of_frame(self) -> int:
@@ -307,6 +312,7 @@ class Simulation:
             removes=self._removes(),
             end=end,
             pressure_number=(self._pressure_speed * dt / self.scene.smallest_spacing) ** 2,
+            held=self._nozzles.step(start, dt) if self._emitters else None,
         )
 
     def _removes(self) -> bool:
@@ -315,18 +321,31 @@ class Simulation:
         return limited or mortal or len(self._sinks) > 0
 
     def _emit(self, now: float) -> None:
-        """Add what emitters gave since the last step. Existing particles have precedence."""
+        """Add what emitters gave during the step. Existing particles have precedence."""
         fresh = [(emitter, emitter.emit(self._emitted_to, now)) for emitter in self._emitters]
         self._emitted_to = now
         fresh = [(emitter, births) for emitter, births in fresh if len(births["phase"])]
         if not fresh:
             return
-        existing = self._backend.read("position")  # the only cost that goes with all particles
+        boxes = [_around(births["position"], EMITTER_GAP * e.spacing) for e, births in fresh]
+        existing = self._backend.positions_inside(np.stack(boxes))
         for emitter, births in fresh:
             keep = without_overlap(births["position"], emitter.spacing, existing)
             births = select(births, keep)
-            self.particles.born(emitter.name, births)
+            ids = self.particles.born(emitter.name, births)
+            self._nozzles.add(emitter, ids, births)
             existing = np.concatenate([existing, births["position"]])
+            self._seen(births["velocity"])
+
+    def _seen(self, velocities: NDArray[np.float32]) -> None:
+        """The survey was of what was there ahead of these."""
+        speeds = np.linalg.norm(velocities.astype(np.float64), axis=1)
+        now = self._latest()
+        self._survey = replace(
+            now,
+            max_speed=max(now.max_speed, float(speeds.max(initial=0.0))),
+            count=now.count + len(speeds),
+        )
 
     def _look_at_start(self) -> None:
         """Densities of the initial state. A step of no length: nothing moves."""
@@ -408,3 +427,9 @@ class Simulation:
     def _placed(self, error: SimulationError) -> SimulationError:
         message = f"{error.message} (at {self.time:.4g} s)"
         return SimulationError(message, frame=self.frame + 1, particle=error.particle)
+
+
+def _around(positions: NDArray[np.float32], margin: float) -> NDArray[np.float32]:
+    """The box (low, high) of positions (n, 3), widened."""
+    margin = 1.001 * margin  # rounding
+    return np.stack([positions.min(axis=0) - margin, positions.max(axis=0) + margin])

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..backends.base import Array, Backend, Survey
 from .acceleration import Plan, cycles, weights
@@ -40,6 +41,7 @@ class Fields:
     removes: bool  # whether anything ever is
     end: float  # time at the end of the step [s]
     pressure_number: float = 0.0  # expected P dt^2/(rho d^2), see acceleration.py
+    held: tuple[NDArray[np.uint32], Array, float] | None = None  # what is in nozzles: Backend.hold
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ def step(
     with watch.stage("predict"):  # 1-4
         backend.set_solids(fields.solids)
         backend.predict(dt, fields.gravity, fields.forces)
+        if fields.held is not None:
+            backend.hold(*fields.held)
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
     _solve_density(backend, model, fields.pressure_number, plan, limits, watch, report)  # 8-19
@@ -114,6 +118,8 @@ def step(
         with watch.stage("vorticity"):  # 22
             backend.compute_vorticity()
             backend.apply_confinement()
+    if fields.held is not None:
+        backend.hold(*fields.held)
     with watch.stage("remove"):
         if fields.removes:
             backend.remove(fields.sinks, fields.low, fields.high, fields.end)

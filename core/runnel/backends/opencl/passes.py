@@ -444,6 +444,47 @@ class OpenCLBackend(DeviceState):
             bad_id=self._id_of(bad) if bad < self._rows else None,
         )
 
+    def hold(self, ids: NDArray[np.uint32], velocities: NDArray[np.float32], slack: float) -> None:
+        if len(ids) == 0:
+            return
+        rows = np.zeros((len(ids), 4), np.float32)
+        rows[:, :3] = velocities
+        self._run(
+            self._program(),
+            "hold_velocities",
+            self._rows,
+            *self._take("material v"),
+            self._upload(ids.astype(np.uint32)),
+            self._upload(rows),
+            u32(len(ids)),
+            u32(self._rows),
+            f32(slack),
+        )
+
+    def positions_inside(self, boxes: NDArray[np.float32]) -> NDArray[np.float32]:
+        b = self._buffers
+        corners = np.zeros((len(boxes), 2, 4), np.float32)
+        corners[:, :, :3] = boxes
+        where = self._upload(corners)
+        while True:
+            room = b["gathered"].size // 16
+            self._cl.enqueue_copy(self.queue, b["used"], np.zeros(2, np.uint32))
+            self._run(
+                self._program(),
+                "gather_inside",
+                self._rows,
+                b["x"],
+                where,
+                u32(len(boxes)),
+                *self._take("gathered used"),
+                u32(room),
+                u32(self._rows),
+            )
+            found = int(self._fetch("used", np.uint32, 1, 2)[0, 0])
+            if found <= room:
+                return self._fetch("gathered", np.float32, 4, found)[:, :3]
+            b["gathered"] = self._allocate(16 * (found + found // 4))
+
     def neighbor_lists(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
         """(range per cluster, entries): for tests. Entries >= particles are padding."""
         ranges = self._fetch("list_range", np.uint32, 2, self._clusters)

@@ -127,6 +127,7 @@ class DeviceState:
         self._buffers["histogram"] = self._allocate(self.tiles * 4 << RADIX_BITS)
         self._buffers["used"] = self._allocate(8)
         self._buffers["forces"] = self._allocate(16)
+        self._buffers["gathered"] = self._allocate(16 * 1024)
 
     def _reserve(self, rows: int) -> None:
         """Room for `rows` particles and the ghost that ends lists, in predefined steps (P004 7)."""

@@ -52,6 +52,7 @@ class ReferenceBackend:
         self._solids = np.zeros((0, SOLID_COLUMNS))
         self._dt = self._rest_speed = 0.0
         self._tension = 1.0  # tau of eq. 2
+        self._moving = False  # from predict to update_velocities
         self.close()
 
     # --- particles --------------------------------------------------------------------------
@@ -108,8 +109,7 @@ class ReferenceBackend:
             self._dt,
             self.model.ignored_axis,
         )
-        d["predicted"][:] = d["position"] + self._dt * d["velocity"].astype(np.float64)
-        d["unconstrained"][:] = d["predicted"]
+        self._place_predicted()
         d["push"][:] = 0
         d["multiplier"][:] = d["change"][:] = 0
 
@@ -193,6 +193,7 @@ class ReferenceBackend:
         d["pressure"][:] = -d["multiplier"].astype(np.float64) / self._dt**2
         d["position"][:] = d["predicted"]
         d["unconstrained"][:] = d["predicted"]
+        self._moving = False
 
     def apply_viscosity(self) -> None:
         d, m = self._data, self.model
@@ -257,10 +258,40 @@ class ReferenceBackend:
             bad_id=int(bad[0]) if len(bad) else None,
         )
 
+    def hold(self, ids: NDArray[np.uint32], velocities: Array, slack: float) -> None:
+        if len(ids) == 0:
+            return
+        own = self._data["id"]
+        place = np.minimum(np.searchsorted(ids, own), len(ids) - 1)
+        held = np.flatnonzero(ids[place] == own)
+        stream = velocities[place[held]].astype(np.float64)
+        off = self._data["velocity"][held] - stream
+        most = slack * np.linalg.norm(stream, axis=1)
+        way = np.linalg.norm(off, axis=1)
+        far = way > most
+        stream[far] += (most[far] / way[far])[:, None] * off[far]
+        self._data["velocity"][held[far]] = stream[far]
+        if self._moving:
+            self._place_predicted()
+
+    def positions_inside(self, boxes: Array) -> Array:
+        x = self.read("position")
+        inside = np.zeros(len(x), bool)
+        for low, high in boxes:
+            inside |= ((x >= low) & (x <= high)).all(axis=1)
+        found: Array = x[inside]
+        return found
+
     def synchronize(self) -> None:
         """Every pass has ended when its call returns."""
 
     # --- helpers ----------------------------------------------------------------------------
+
+    def _place_predicted(self) -> None:
+        """x* = x + dt v."""
+        d, self._moving = self._data, True
+        d["predicted"][:] = d["position"] + self._dt * d["velocity"].astype(np.float64)
+        d["unconstrained"][:] = d["predicted"]
 
     def _reorder(self, order: NDArray[np.intp]) -> None:
         self._data = {name: values[order] for name, values in self._data.items()}
