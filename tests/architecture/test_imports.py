@@ -24,7 +24,7 @@ LAYERS = (
     "errors kernels presets",
     "params mesh_formats solver.calibration",
     "meshes particles solver.model solver.acceleration",
-    "scene backends.base backends.linker backends.probe",
+    "scene fields backends.base backends.linker backends.probe",
     "schema motion backends.devices",
     "shapes",
     "sources colliders forces backends.reference backends.opencl",
