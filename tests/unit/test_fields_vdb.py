@@ -1,0 +1,162 @@
+"""Fields as .vdb files, with OpenVDB itself as the other side."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from runnel.errors import MeshError, RunnelError
+from runnel.fields import vdb
+from runnel.fields.grid import default_settings
+from runnel.fields.rasterize import field_of_mesh
+from runnel.fields.velocity import with_velocity
+
+from . import field_meshes as made
+
+SPHERE = Path(__file__).resolve().parents[2].parent / "shared/validation/meshes/sphere.vdb"
+needs_openvdb = pytest.mark.skipif(
+    not vdb.available(), reason="OpenVDB's Python module is not installed (pip install runnel[vdb])"
+)
+
+
+def sphere_file() -> Path:
+    if not SPHERE.is_file():
+        pytest.skip(f"validation file {SPHERE} is not there")
+    return SPHERE
+
+
+@needs_openvdb
+@pytest.mark.parametrize("mode", ["outside", "inside", "shell"])
+def test_round_trip_keeps_every_bit(mode: str, tmp_path: Path) -> None:
+    mesh = made.torus()
+    field = field_of_mesh(mesh, default_settings(2.8 / 48, mode=mode))  # type: ignore[arg-type]
+    vdb.write_vdb(tmp_path / "ring.vdb", field)
+    again = vdb.read_vdb(tmp_path / "ring.vdb")
+    assert (again.mode, again.voxel, again.band) == (mode, field.voxel, field.band)
+    assert again.background == field.background
+    points = np.random.default_rng(1).uniform(-2, 2, (100_000, 3))
+    np.testing.assert_allclose(again.distance(points), field.distance(points), atol=1e-9)
+    own, other = (
+        set(map(bytes, f.values[(np.abs(f.values) < 0.9 * f.band).any(axis=1)]))
+        for f in (field, again)
+    )
+    assert own == other
+    assert [file.name for file in tmp_path.iterdir()] == ["ring.vdb"]
+
+
+@needs_openvdb
+def test_written_level_set_is_a_proper_one(tmp_path: Path) -> None:
+    """Class, transform, background; active are the voxels within the band and no others; the
+    surface that OpenVDB finds has our volume."""
+    mesh = made.torus()
+    field = field_of_mesh(mesh, default_settings(2.8 / 64))
+    field = with_velocity(field, mesh, np.cross([0, 0, 1.0], mesh.vertices))
+    vdb.write_vdb(tmp_path / "ring.vdb", field, name="ring")
+    grids = {grid.name: grid for grid in vdb.openvdb().readAll(str(tmp_path / "ring.vdb"))[0]}
+    assert sorted(grids) == ["closest_triangle", "ring", "velocity"]
+    grid = grids["ring"]
+    assert grid.gridClass == vdb.openvdb().GridClass.LEVEL_SET
+    assert grid.transform.voxelSize() == pytest.approx((field.voxel,) * 3)
+    assert grid.background == pytest.approx(field.band)
+    own = np.abs(field.values.reshape(-1, 9, 9, 9)[:, :8, :8, :8]) < np.float32(field.band)
+    assert grid.activeVoxelCount() == np.count_nonzero(own)
+    low, high = grid.evalMinMax()
+    assert -field.band < low < -0.9 * field.band
+    assert 0.9 * field.band < high < field.band
+    assert abs(vdb.surface_of(grid).volume()) == pytest.approx(field.volume(), rel=0.01)
+    reader = grid.getConstAccessor()
+    assert reader.getValue((round(1.0 / field.voxel), 0, 0)) == pytest.approx(-field.band)
+    assert reader.getValue((0, 0, 0)) == pytest.approx(field.band)
+    place = np.round(np.array([1.0, 0.0, 0.4]) / field.voxel)
+    velocity = grids["velocity"].getConstAccessor().getValue(tuple(int(c) for c in place))
+    assert velocity == pytest.approx((0, 1.0, 0), abs=0.05)
+    nearest = grids["closest_triangle"].getConstAccessor().getValue(tuple(int(c) for c in place))
+    assert nearest == field.nearest([place * field.voxel])[0]
+
+
+@needs_openvdb
+def test_agrees_with_the_level_set_openvdb_makes() -> None:
+    """Another program's field of the same mesh; away from the surface theirs is approximate."""
+    mesh = made.turned(made.torus(rows=80, columns=40))
+    field = field_of_mesh(mesh, default_settings(2.8 / 48))
+    module = vdb.openvdb()
+    theirs = module.FloatGrid.createLevelSetFromPolygons(
+        mesh.vertices.astype(np.float32), triangles=mesh.triangles.astype(np.uint32),
+        transform=module.createLinearTransform(voxelSize=field.voxel), halfWidth=6.0,
+    )  # fmt: skip
+    other = vdb.field_of_grid(theirs)
+    points = np.random.default_rng(2).uniform(*field.bounds, (100_000, 3))
+    a, b = field.distance(points), other.distance(points)
+    known = np.abs(a) < 0.6 * field.band
+    assert np.abs(a - b)[known].max() < 0.3 * field.voxel
+    assert np.abs(a - b)[known].mean() < 0.01 * field.voxel
+
+
+@needs_openvdb
+def test_a_file_of_another_program() -> None:
+    field = vdb.read_vdb(sphere_file())
+    assert (field.voxel, field.band) == pytest.approx((0.05, 0.15), rel=1e-3)
+    assert field.volume() == pytest.approx(4 / 3 * np.pi * 27, rel=0.001)
+    points = np.random.default_rng(3).normal(size=(20_000, 3))
+    points *= np.random.default_rng(4).uniform(2.93, 3.07, (20_000, 1)) / np.linalg.norm(
+        points, axis=1, keepdims=True
+    )
+    truth = np.linalg.norm(points, axis=1) - 3
+    assert np.abs(field.distance(points) - truth).max() < 0.05 * field.voxel
+    wide = vdb.read_vdb(sphere_file(), band=0.4, mode="inside")
+    assert wide.distance([[0, 0, 2.7], [0, 0, 3.3]]) == pytest.approx([0.3, -0.3], abs=0.01)
+    assert "measured anew" in wide.notes[0]
+    grown = vdb.read_vdb(sphere_file(), offset=0.05)
+    assert grown.volume() == pytest.approx(4 / 3 * np.pi * 3.05**3, rel=0.001)
+
+
+@needs_openvdb
+def test_wrong_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(MeshError, match=r"none\.vdb: there is no such file"):
+        vdb.read_vdb(tmp_path / "none.vdb")
+    (tmp_path / "text.vdb").write_text("not a grid")
+    with pytest.raises(MeshError, match=r"text\.vdb: is not a \.vdb file"):
+        vdb.read_vdb(tmp_path / "text.vdb")
+    module = vdb.openvdb()
+    fog = module.FloatGrid()
+    fog.name = "density"
+    fog.fill((0, 0, 0), (4, 4, 4), 1.0)
+    module.write(str(tmp_path / "fog.vdb"), grids=[fog])
+    with pytest.raises(MeshError, match=r"fog\.vdb: holds no level set.*'density'"):
+        vdb.read_vdb(tmp_path / "fog.vdb")
+    turned = module.createLevelSetSphere(1.0, voxelSize=0.1)
+    turned.transform.preRotate(0.5, module.Axis.Z if hasattr(module, "Axis") else module.Z)
+    with pytest.raises(MeshError, match="turned, sheared"):
+        vdb.field_of_grid(turned)
+    ball = module.createLevelSetSphere(1.0, voxelSize=0.01)
+    with pytest.raises(RunnelError, match="Resample it with voxels of at least"):
+        vdb.field_of_grid(ball, memory=2**20)
+
+
+def test_without_openvdb_the_message_says_what_to_install() -> None:
+    """And a field from a mesh needs none."""
+    code = (
+        "import sys\n"
+        "for name in ('openvdb', 'pyopenvdb', 'bpy'):\n"
+        "    sys.modules[name] = None\n"
+        "from runnel.fields import vdb\n"
+        "del sys.modules['openvdb'], sys.modules['pyopenvdb'], sys.modules['bpy']\n"
+        "import importlib.util as u\n"
+        "vdb._import = lambda name: None\n"
+        "vdb._folder_of_blender = lambda: None\n"
+        "try:\n"
+        "    vdb.read_vdb(sys.argv[1])\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    core = Path(__file__).resolve().parents[2] / "core"
+    done = subprocess.run(
+        [sys.executable, "-c", code, __file__], env={"PYTHONPATH": str(core)}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("RunnelError"), done.stderr
+    assert "pip install runnel[vdb]" in done.stdout
