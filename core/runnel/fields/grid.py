@@ -54,7 +54,7 @@ class FieldSettings:
     @property
     def half_thickness(self) -> float:
         """From the middle of a shell to its surface [m]."""
-        # Interpolated between voxels, the distance from a sheet is up to 0.87 voxels too large:
+        # Interpolated between voxels, the distance from a sheet is up to half a voxel too large:
         # with less than that a sheet would have holes.
         return self.voxel if self.thickness is None else float(self.thickness)
 
