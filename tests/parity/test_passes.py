@@ -17,6 +17,7 @@ from tests.unit.reference_setup import chebyshev
 
 FILL = 5e-6
 PLACE = 1e-5  # [d]; velocities from places: that much per step
+ROUNDING = 1e-6  # [d]: of places themselves, where walls hold what sticks to them
 SPEED = 3e-6  # of the fastest particle, where only velocities enter
 STEPS = 3
 
@@ -80,10 +81,11 @@ class Run:
         twins, case = self.twins, self.case
         twins.both("update_velocities")
         twins.agree("wall response", "velocity", PLACE * self.spacing() / case.dt)
-        twins.agree("position", "position", 1e-12)
+        sticky = ROUNDING * self.spacing() if case.solids else 1e-12
+        twins.agree("position", "position", sticky)
         p = by_id(twins.reference, "pressure")[1]
         twins.agree("pressure", "pressure", 1e-6 * abs(p).max() + 1e-6)
-        twins.take_over("velocity", "pressure")
+        twins.take_over("position", "velocity", "pressure")
         slight = SPEED * self.fastest()
         twins.both("apply_viscosity")
         twins.agree("viscosity", "velocity", slight)

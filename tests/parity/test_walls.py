@@ -44,6 +44,7 @@ class Setting:
         self.twins.both("update_velocities")
         tolerance = np.where(leaving_out, np.inf, PLACE * D / DT)
         self.twins.agree("velocities", "velocity", tolerance)
+        self.twins.agree("held places", "position", np.where(leaving_out, np.inf, 2 * PLACE * D))
 
 
 def begin(make, rows, solids) -> Setting:
@@ -81,14 +82,31 @@ def test_walls_answer_alike(name, surface, make_backend):
 
 
 def in_edge(row: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Near two walls of a container: which of them pushed is for rounding to say."""
-    local = abs((x - row[17:20]) @ row[8:17].reshape(3, 3).T)
-    if row[1] > 0 or row[0] not in (BOX, CYLINDER):
+    """Near side and end of a hollow cylinder: which of them is nearer is for rounding to say."""
+    if row[1] > 0 or row[0] != CYLINDER:
         return np.zeros(len(x), bool)
-    if row[0] == CYLINDER:
-        local = np.stack((np.hypot(local[:, 0], local[:, 1]), local[:, 2]), axis=1)
-    size = row[5 : 5 + local.shape[1]]
-    return np.count_nonzero(size - local < D, axis=1) > 1
+    local = abs((x - row[17:20]) @ row[8:17].reshape(3, 3).T)
+    local = np.stack((np.hypot(local[:, 0], local[:, 1]), local[:, 2]), axis=1)
+    return np.count_nonzero(row[5:7] - local < D, axis=1) > 1
+
+
+@pytest.mark.parametrize("angle", np.linspace(0, 1.5, 6))
+def test_only_the_wall_that_was_hit_throws_back(angle, make_backend):
+    """In a turned container, pressed onto one wall and on the way to another that is still off."""
+    c, s = np.cos(angle), np.sin(angle)
+    turn = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])  # world -> local
+    box = solid(BOX, (1.0, 1.0, 1.0), inside=True, rotation=turn, origin=(3, 2, 1), bounce=1.0)
+    n, r = 40, D / 2
+    along = np.linspace(-0.8, 0.8, n)
+    local = np.stack((0 * along - 1 + 1.05 * r, along, 0 * along - 1 + 0.9 * r), axis=1)
+    speed = np.array([-0.02 * r / DT, 0, -1.0])  # does not reach the first wall in the step
+    rows = channels(local @ turn + [3, 2, 1], D, velocity=np.tile(speed @ turn, (n, 1)))
+    setting = begin(make_backend, rows, [box])
+    setting.step(NO_GRAVITY)
+    for backend in (setting.twins.device, setting.twins.reference):
+        after = by_id(backend, "velocity")[1] @ turn.T
+        assert after[:, 0] == pytest.approx(np.full(n, speed[0]), rel=0.01)
+        assert after[:, 2] == pytest.approx(np.full(n, 1.0), rel=0.01)
 
 
 def test_slow_arrival_rests_and_fast_one_bounces(make_backend):

@@ -45,10 +45,13 @@ __kernel void apply_forces(
     v[i] = velocity;
 }
 
+#define NUDGE 1e-3f  // of the distance of contact: a push below that is none
+
 // Friction, bounce and stickiness of one wall with normal n at distance phi; u is the wall's own velocity.
+// drift: what the step moved the particle by, over dt.
 inline float3 respond(
     __global const float *solid, float phi, float3 n, float3 u, float3 v, float3 v_before,
-    float3 push, float contact, float dt, float rest_speed)
+    float3 push, float contact, float dt, float rest_speed, float3 *drift)
 {
     const float friction = solid[2], bounce = solid[3], stickiness = solid[4];
     const float3 relative = v - u;
@@ -61,12 +64,16 @@ inline float3 respond(
     }
     if (phi < 1.1f * contact) {
         const float arriving = dot(v_before - u, n);
-        // A particle at rest arrives with what gravity gave it in this step: no bounce.
-        if (pushed > 0.0f && -arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
+        // A particle at rest arrives with what gravity gave it in this step: no bounce. Nor off a wall that did not push:
+        // in turned containers rounding leaves a trace of one wall's push along the normals of the others.
+        if (pushed > NUDGE * contact && -arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
         if (stickiness > 0.0f) {
             const float keep = pow(1.0f - stickiness, 60.0f * dt);
             tangent *= keep;
             if (normal > 0.0f) normal *= keep;
+            // The way of this step too: or what sticks would creep by g dt^2 in each.
+            const float3 slip = *drift - u;
+            *drift -= (1.0f - keep) * (slip - MIN(dot(slip, n), 0.0f) * n);
         }
     }
     return u + normal * n + tangent;
@@ -74,7 +81,7 @@ inline float3 respond(
 
 inline float3 wall_response(
     __global const float *solids, uint solid_count, uint near, float3 x, float3 v, float3 v_before,
-    float3 push, float h, float contact, float dt, float rest_speed)
+    float3 push, float h, float contact, float dt, float rest_speed, float3 *drift)
 {
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
@@ -84,14 +91,14 @@ inline float3 wall_response(
         for (int face = 0; face < faces; ++face) {
             float3 n;
             const float phi = faces == 3 ? face_distance(row, x, face, &n) : solid_distance(row, x, &n);
-            if (phi < h) v = respond(row, phi, n, u, v, v_before, push, contact, dt, rest_speed);
+            if (phi < h) v = respond(row, phi, n, u, v, v_before, push, contact, dt, rest_speed, drift);
         }
     }
     return v;
 }
 
 __kernel void update_velocities(
-    __global const float4 *material_in, __global const float4 *xp_in, __global const float *pressure_in,
+    __global const float4 *material_in, __global float4 *xp, __global const float *pressure_in,
     __global const float4 *push_in, __global const uint *near_in,
     __global float4 *x, __global float4 *v,
     __global const float *solids, const uint solid_count,
@@ -99,15 +106,20 @@ __kernel void update_velocities(
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
-    const float4 from = x[i], to = xp_in[i];
+    const float4 from = x[i];
+    float4 to = xp[i];
     // (x* - x)/dt, written so that the rounding of x + dt v stays out of v.
     const float3 before = v[i].xyz;
     float3 velocity = before + (to.xyz - (from.xyz + dt * before)) / dt;
     const uint near = near_in[i / CLUSTER] & ~TWIN_BIT;
     if (near) {
         const float h = material_in[i].x;
+        const float3 moved = velocity;
+        float3 drift = moved;
         velocity = wall_response(solids, solid_count, near, to.xyz, velocity, before, push_in[i].xyz,
-                                 h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed);
+                                 h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed, &drift);
+        to.xyz -= dt * (moved - drift);
+        xp[i] = to;
     }
     x[i] = (float4)(to.xyz, from.w);
     v[i] = (float4)(velocity, -pressure_in[i] / (dt * dt));

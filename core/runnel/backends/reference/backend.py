@@ -177,7 +177,7 @@ class ReferenceBackend:
         corrected = d["predicted"].astype(np.float64) - d["unconstrained"]
         v = d["velocity"] + corrected / self._dt
         if len(self._solids):
-            contact.wall_response(
+            d["predicted"] -= contact.wall_response(
                 self._solids,
                 d["predicted"],
                 v,
@@ -188,7 +188,7 @@ class ReferenceBackend:
                 self._dt,
                 self._rest_speed,
                 self.model.ignored_axis,
-            )
+            ).astype(np.float32)
         d["velocity"][:] = v
         d["pressure"][:] = -d["multiplier"].astype(np.float64) / self._dt**2
         d["position"][:] = d["predicted"]

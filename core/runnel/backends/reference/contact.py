@@ -19,6 +19,7 @@ Ids = NDArray[np.uint32]
 
 JITTER = 0.01  # [r], largest addition to the distance of contact
 TOUCH = 1.1  # [distance of contact], up to here a particle touches a solid
+NUDGE = 1e-3  # [distance of contact], a push below that is rounding and no arrival
 
 
 @inline
@@ -90,13 +91,25 @@ def respond(
     keep = 1.0
     if pushed > 0.0 and speed > 0.0:  # Coulomb
         keep = max(0.0, 1.0 - s[2] * pushed / dt / speed)
-    if touches and pushed > 0.0 and arriving < 0.0:
+    if touches and arriving < 0.0:
         vn = max(vn, -s[3] * arriving)
     if touches and s[4] > 0.0:
         left = (1.0 - s[4]) ** (60.0 * dt)
         keep *= left
         vn = min(vn, 0.0) + max(vn, 0.0) * left
     return keep * t[0] + vn * n[0], keep * t[1] + vn * n[1], keep * t[2] + vn * n[2]
+
+
+@inline
+def stuck(s: Array, n: Vector, drift: Vector, dt: float) -> Vector:
+    """What stickiness takes of a way over dt, relative to a solid: along it, and off it [m/s]."""
+    lost = 1.0 - (1.0 - s[4]) ** (60.0 * dt)
+    to_wall = min(drift[0] * n[0] + drift[1] * n[1] + drift[2] * n[2], 0.0)
+    return (
+        lost * (drift[0] - to_wall * n[0]),
+        lost * (drift[1] - to_wall * n[1]),
+        lost * (drift[2] - to_wall * n[2]),
+    )
 
 
 @parallel
@@ -111,13 +124,18 @@ def wall_response(
     dt: float,
     rest_speed: float,
     ignored_axis: int,
-) -> None:
+) -> Doubles:
     """Friction, bounce and stickiness on v (n, 3), in place.
 
     predicted: velocities ahead of the corrections. Below rest_speed nothing counts as arriving:
-    gravity gives as much to a particle at rest.
+    gravity gives as much to a particle at rest. Nor does what this wall did not push.
+
+    Returns what stickiness takes of the way of the step (n, 3) [m]: or what sticks would creep by
+    g dt^2 in each step.
     """
+    back = np.zeros((len(x), 3))
     for i in prange(len(x)):
+        drift = (v[i, 0], v[i, 1], v[i, 2])
         x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
         for c in range(len(solids)):
             s = solids[c]
@@ -130,7 +148,7 @@ def wall_response(
                 for axis in range(3):
                     pushed += push[i, axis] * n[axis]
                     arriving += (predicted[i, axis] - u[axis]) * n[axis]
-                if arriving >= -rest_speed:
+                if arriving >= -rest_speed or pushed <= NUDGE * stop[i]:
                     arriving = 0.0
                 relative = (v[i, 0] - u[0], v[i, 1] - u[1], v[i, 2] - u[2])
                 touches = phi < TOUCH * stop[i]
@@ -138,3 +156,10 @@ def wall_response(
                 for axis in range(3):
                     if axis != ignored_axis:
                         v[i, axis] = u[axis] + after[axis]
+                if touches and s[4] > 0.0:
+                    lost = stuck(s, n, (drift[0] - u[0], drift[1] - u[1], drift[2] - u[2]), dt)
+                    drift = (drift[0] - lost[0], drift[1] - lost[1], drift[2] - lost[2])
+                    for axis in range(3):
+                        if axis != ignored_axis:
+                            back[i, axis] += dt * lost[axis]
+    return back
