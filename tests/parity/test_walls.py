@@ -122,6 +122,26 @@ def test_slow_arrival_rests_and_fast_one_bounces(make_backend):
     assert (after[:3] < 0.1 * speed[0] + 0.005 * D / DT).all()
 
 
+def test_long_ways_end_at_walls_they_did_not_start_near(make_backend):
+    """Crowds that throw each other farther than h, from places where no wall is felt."""
+    h, places = 2 * D, 9
+    crowd = np.random.default_rng(1).uniform(0, 0.3 * D, (4, 3)) + np.array([0, 0, 1.02 * h])
+    crowd[0, 2] = 1.01 * h
+    x = np.concatenate([crowd + np.array([k - places // 2, 0, 0]) for k in range(places)])
+    floor = solid(BOX, (9, 9, 1), origin=(0, 0, -1), friction=0.5)
+    twins = begin(make_backend, channels(x, D), [floor]).twins
+    twins.both("predict", DT, NO_GRAVITY, NO_FORCES)
+    twins.both("find_neighbors")
+    twins.both("compute_pressure", 0.0, 8.0)
+    assert by_id(twins.device, "predicted")[1][:, 2].min() > h
+    twins.both("correct_positions")
+    twins.agree("places", "predicted", PLACE * D)
+    twins.agree("push", "push", PLACE * D)
+    landed = by_id(twins.device, "push")[1][:, 2] > 0
+    assert landed.sum() >= places
+    assert by_id(twins.device, "predicted")[1][:, 2].min() >= 0.499 * D
+
+
 def test_many_solids(make_backend):
     """More than there are bits to remember which of them are near."""
     rng = np.random.default_rng(9)

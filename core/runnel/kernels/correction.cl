@@ -118,19 +118,25 @@ __kernel void correct_positions(
             const float inverse_h_i = LANE_OF(inverse_h);
             const float3 from = xp_in[i].xyz;  // where the pressure was measured
             const uint felt = solids_in_reach(solids, solid_count, near, from, LANE_OF(h));
-            if (!felt && !(near & TWIN_BIT)) continue;
             float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
+            const float contact = contact_distance(LANE_OF(h), PARTICLE_ID(i));
+            const float short_way = (LANE_OF(h) - contact) * (LANE_OF(h) - contact);  // meets only what is felt
+            if (!felt && !(near & TWIN_BIT) && dot(by, by) < short_way) continue;
             if (felt) by = mend_gradient(solids, solid_count, felt, wall_in, from, inverse_h_i, by);
             if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in, fluids_in);
-            float3 moved = from + by;
+            const float3 before = from + by;
+            float3 moved = before;
             if (felt) {
                 // The wall mirrors the particle's pressure, but never its tension: walls do not attract.
                 const float4 wall = wall_share(solids, solid_count, felt, wall_in, from, inverse_h_i);
                 const float total = pressure_in[i];
                 const float mirrored = MIN(total, 0.0f) - MIN(total - LANE_OF(p), 0.0f);
-                const float3 before = moved;
                 moved += (2.0f * mirrored / LANE_OF(rho0)) * wall.xyz;
-                moved = put_outside(solids, solid_count, felt, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)));
+            }
+            const float3 way = moved - from;
+            const uint met = dot(way, way) < short_way ? felt : near & ~TWIN_BIT;
+            if (met) {
+                moved = put_outside(solids, solid_count, met, moved, contact);
                 push[i].xyz += moved - before;
             }
             LANE_OF(dx) = moved.x - from.x; LANE_OF(dy) = moved.y - from.y; LANE_OF(dz) = moved.z - from.z;
