@@ -69,7 +69,7 @@ def all_passes(twins: Twins) -> None:
         assert backend.count == 0
         assert backend.density_error() == (0, 0)
         found = backend.survey()
-        assert (found.max_speed, found.pressure_rate) == (0, 0)
+        assert found.max_speed == 0
         assert (found.count, found.bad_id) == (0, None)
         for name in ("position", "vorticity", "fill", "id", "pressure"):
             assert len(backend.read(name)) == 0
@@ -193,7 +193,6 @@ def test_state_comes_back_as_it_was_given(make_backend):
     twins.both("remove", NOTHING, *EVERYWHERE, 1.5)
     for name in ("position", "velocity", "volume", "kernel_radius", "phase", "pressure", "expiry"):
         found, expected = by_id(twins.device, name)[1], by_id(twins.reference, name)[1]
-        expected = np.minimum(expected, np.float32(3e38))  # what never expires
         np.testing.assert_array_equal(found, expected, err_msg=name)
     for name in ("position", "velocity", "pressure"):
         values = (twins.device.read(name) + 1).astype(np.float32)

@@ -42,13 +42,13 @@ Array = NDArray[np.float32]
 @dataclass(frozen=True)
 class Survey:
     max_speed: float  # [m/s]
-    pressure_rate: float  # largest sqrt(P / rho0) / d [1/s]: times dt, squared, the pressure number
     count: int  # living particles
     bad_id: int | None  # id of a particle with NaN or infinity, if any
 
 
 class Backend(Protocol):
     name: str  # shown to people: device and runtime
+    until_reorder: int  # steps until rows are sorted anew; with the rows' order, all a state needs
 
     @property
     def count(self) -> int:

@@ -266,22 +266,20 @@ __kernel void remove_particles(
     if (dead) x[i].w = -1.0f;
 }
 
-// Per tile: largest speed^2, first particle whose state is not finite, number of dead, largest P/(rho0 d^2).
+// Per tile: largest speed^2, first particle whose state is not finite, number of dead, -.
 __kernel void survey(
-    __global const float8 *fluids_in, __global const float4 *material_in, __global const float4 *x_in, __global const float4 *v_in, __global float4 *tile_out, const uint count, const uint tiles)
+    __global const float4 *x_in, __global const float4 *v_in, __global float4 *tile_out, const uint count, const uint tiles)
 {
     const uint tile = get_global_id(0);
     if (tile >= tiles) return;
     const uint begin = (uint)((ulong)count * tile / tiles), end = (uint)((ulong)count * (tile + 1) / tiles);
-    float fastest = 0.0f, pressed = 0.0f;
+    float fastest = 0.0f;
     uint bad = UINT_MAX, dead = 0;
     for (uint i = begin; i < end; ++i) {
         const float4 v = v_in[i], x = x_in[i];
         if (is_bad(x.x) || is_bad(x.y) || is_bad(x.z) || is_bad(v.x) || is_bad(v.y) || is_bad(v.z)) bad = MIN(bad, i);
         if (x.w < 0.0f) { ++dead; continue; }
         fastest = MAX(fastest, v.x * v.x + v.y * v.y + v.z * v.z);
-        const float spacing = 2.0f * material_in[i].x / SUPPORT;
-        pressed = MAX(pressed, v.w / (fluids_in[PHASE(i)].RHO0 * spacing * spacing));
     }
-    tile_out[tile] = (float4)(fastest, as_float(bad), as_float(dead), pressed);
+    tile_out[tile] = (float4)(fastest, as_float(bad), as_float(dead), 0.0f);
 }

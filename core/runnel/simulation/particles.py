@@ -176,13 +176,19 @@ class Particles:
         arrays = {name: self._store.rows(name)[rows] for name in self._store.channels}
         return arrays | {name: self._device_channel(name) for name in ("pressure", "fill")}
 
-    def replace(self, arrays: Mapping[str, Array], next_id: int) -> None:
+    @property
+    def until_reorder(self) -> int:
+        """As of the backend; newborns are sorted in as soon as they get there."""
+        return 0 if len(self._waiting) else self._backend.until_reorder
+
+    def replace(self, arrays: Mapping[str, Array], next_id: int, until_reorder: int) -> None:
         """Take over what `device_rows` gave."""
         order = np.argsort(arrays["id"], kind="stable")
         held = {n: a[order] for n, a in arrays.items() if n in self._store.channels}
         self._store.restore(held, next_id)
         self._backend.load({name: arrays[name] for name in SOLVER_CHANNELS})
         self._backend.write("pressure", arrays["pressure"])
+        self._backend.until_reorder = until_reorder
         self._waiting = self._waiting[:0]
         self.changed()
         self._given["fill"] = arrays["fill"][order]

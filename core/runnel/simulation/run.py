@@ -191,6 +191,7 @@ class Simulation:
             "format": FORMAT,
             "clock": self._clock.state(),
             "emitted_to": self._emitted_to,
+            "until_reorder": self.particles.until_reorder,
             "plan": [self._plan.iterations, self._plan.calm],
             "pressure_speed": self._pressure_speed,
             "emitters": {emitter.name: emitter.state() for emitter in self._emitters},
@@ -215,7 +216,7 @@ class Simulation:
         with self._guarded():
             self._survey = None
             self._clock.restore(meta["clock"])
-            self.particles.replace(arrays, int(meta["next_id"]))
+            self.particles.replace(arrays, int(meta["next_id"]), int(meta["until_reorder"]))
         for emitter in self._emitters:
             emitter.restore(meta["emitters"][emitter.name])
         self._nozzles.restore(arrays)

@@ -65,7 +65,7 @@ class StepReport:
     density_error_avg: float = 0.0  # mean of max(rho/rho0 - 1, 0), at the last look
     density_error_max: float = 0.0
     milliseconds: dict[str, float] = field(default_factory=dict)  # per stage
-    survey: Survey = field(default_factory=lambda: Survey(0.0, 0.0, 0, None))  # after the step
+    survey: Survey = field(default_factory=lambda: Survey(0.0, 0, None))  # after the step
     plan: Plan = NO_PLAN  # for the next step
 
 

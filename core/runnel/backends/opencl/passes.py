@@ -155,12 +155,12 @@ class OpenCLBackend(DeviceState):
         grid["inverse"], grid["low"] = 1 / max(self._radii), low
         grid["bits"], grid["shift"] = bits, 3 * axis_bits
         key_bits = 3 * axis_bits + level_bits + (FINE_BITS if fine else 0)
-        self._since_reorder -= 1
-        reorder = self._since_reorder < 0 or dead > 0
+        self._until_reorder -= 1
+        reorder = self._until_reorder < 0 or dead > 0
         program = self._program(fine=fine, indexed=not reorder)
         self._sort(program, grid, min(64, key_bits + (dead > 0)))
         if reorder:
-            self._since_reorder = self.reorder_interval - 1
+            self._until_reorder = self.reorder_interval - 1
             self._reorder(program)
         self._place_predicted(program)
         self._fill_cells(program)
@@ -423,12 +423,12 @@ class OpenCLBackend(DeviceState):
 
     def survey(self) -> Survey:
         if self._rows == 0:
-            return Survey(0.0, 0.0, 0, None)
+            return Survey(0.0, 0, None)
         self._run(
             self._program(),
             "survey",
             self.tiles,
-            *self._take("fluids material x v bounds"),
+            *self._take("x v bounds"),
             u32(self._rows),
             u32(self.tiles),
             group=1,
@@ -439,7 +439,6 @@ class OpenCLBackend(DeviceState):
         self._living = None
         return Survey(
             max_speed=float(np.sqrt(rows[:, 0].max())),
-            pressure_rate=float(np.sqrt(rows[:, 3].max())),
             count=self.count,
             bad_id=self._id_of(bad) if bad < self._rows else None,
         )

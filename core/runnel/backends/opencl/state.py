@@ -18,7 +18,7 @@ from .program import CLUSTER, RADIX_BITS
 if TYPE_CHECKING:
     import pyopencl as cl
 
-NEVER = np.float32(3e38)  # expiry of what does not age
+NEVER = np.float32(3e38)  # stands for inf, which fast-math kernels may not compare
 
 # Rows of device arrays per particle: name -> (dtype, width). docs/decisions/0001 has the table.
 STATE = {
@@ -79,7 +79,7 @@ class DeviceState:
         self._living: NDArray[np.bool_] | None = None
         self._list_capacity = 0
         self._vorticity_rows = -1  # rows it was computed for
-        self._since_reorder = 0  # steps until all data is reordered again
+        self._until_reorder = 0  # steps until all data is reordered again
         self._make_constants()
 
     # ---- memory ----------------------------------------------------------------------------------
@@ -191,8 +191,16 @@ class DeviceState:
         self._rows += n
         self.count += n
         self._living = None
-        self._since_reorder = 0
+        self._until_reorder = 0
         self._vorticity_rows = -1
+
+    @property
+    def until_reorder(self) -> int:
+        return self._until_reorder if self.count == self._rows else 0  # the dead force one
+
+    @until_reorder.setter
+    def until_reorder(self, steps: int) -> None:
+        self._until_reorder = steps
 
     def _fetch(self, buffer: str, dtype: Any, width: int, rows: int | None = None) -> NDArray[Any]:
         out = np.empty((self._rows if rows is None else rows, width), dtype)
@@ -211,7 +219,10 @@ class DeviceState:
         if name == "vorticity" and self._vorticity_rows != self._rows:
             return np.zeros((self.count, 3), np.float32)
         buffer, dtype, width, part = CHANNELS[name]
-        return self._alive(np.ascontiguousarray(self._fetch(buffer, dtype, width)[:, part]))
+        values = self._alive(np.ascontiguousarray(self._fetch(buffer, dtype, width)[:, part]))
+        if name == "expiry":
+            values[values >= NEVER] = np.inf
+        return values
 
     def write(self, name: str, values: NDArray[Any]) -> None:
         target = {
@@ -226,7 +237,7 @@ class DeviceState:
         rows = self._fetch(buffer, np.float32, 4)
         where = np.ones(self._rows, bool) if self.count == self._rows else self._living_mask()
         whole = rows[where]
-        whole[:, part] = values
+        whole[:, part] = np.minimum(values, NEVER) if name == "expiry" else values
         rows[where] = whole
         self._cl.enqueue_copy(self.queue, self._buffers[buffer], rows)
 

@@ -53,6 +53,7 @@ class ReferenceBackend:
         self._dt = self._rest_speed = 0.0
         self._tension = 1.0  # tau of eq. 2
         self._moving = False  # from predict to update_velocities
+        self.until_reorder = 0  # in every step
         self.close()
 
     # --- particles --------------------------------------------------------------------------
@@ -244,16 +245,13 @@ class ReferenceBackend:
         self._alive &= ~dead
 
     def survey(self) -> Survey:
-        d, m = self._data, self.model
+        d = self._data
         finite = np.isfinite(d["position"]).all(axis=1) & np.isfinite(d["velocity"]).all(axis=1)
         bad = d["id"][self._alive & ~finite]
         good = self._alive & finite
         speed = np.linalg.norm(d["velocity"].astype(np.float64)[good], axis=1).max(initial=0.0)
-        spacing = 2 * self._radius()
-        rates = d["pressure"] / (self._of_fluid(m.rest_density) * spacing**2)
         return Survey(
             max_speed=float(speed),
-            pressure_rate=float(np.sqrt(rates[good].max(initial=0.0))),
             count=self.count,
             bad_id=int(bad[0]) if len(bad) else None,
         )
