@@ -1,159 +1,149 @@
-"""Times Runnel beside SPlisHSPlasH's PBF on one scene, one after the other, and prints the ratio.
+"""Times Runnel beside SPlisHSPlasH on one scene, turn by turn, and prints the ratio.
 
 The scene: a tank of 2.5 x 1.25 x 1.25 m with 1 m^3 of water in a corner, kernel radius twice the
-spacing, a fixed number of iterations. The peer gets a virtual environment of its own and is run by
-`peers/run_splish.py` from the folder `shared` beside the repository; without it only Runnel runs.
+spacing; PBF and Runnel with a fixed number of iterations, DFSPH to 0.05 %. Both start anew in each
+round and are timed over the same steps, 10 to 40. A round gives one ratio; what counts is their
+median. Without the peer only Runnel runs.
+
+A line with the result is added to benchmarks/history.jsonl; plot_history.py draws them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
-import venv
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-PARTICLES = {"a": 29_791, "b": 125_000, "c": 512_000}
-PEER_STEPS = 60  # the script times steps 10 to 40 as "early"
+import numpy as np
+import splish
+from common import OUT, PEER_GAP, ROOT, Row, append_line, conditions, dam_break, say
 
-# The peer's wheel bundles copies of these that crash on import beside the system's drivers.
-GL_LIBRARIES = ("libGLX", "libGLdispatch", "libOpenGL")
-LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib")
-
-
-class Skipped(Exception):
-    """The peer cannot run here; the message says what to do."""
+SIDES = {"a": 31, "b": 50, "c": 80}  # 29 791, 125 000 and 512 000 particles
+HISTORY = ROOT / "benchmarks" / "history.jsonl"
+BEGIN, END = 10, 40  # steps that are timed
+DFSPH_TOLERANCE = 0.05  # [%]
 
 
-def prepare_peer(folder: Path) -> Path:
-    """Makes the peer's environment if need be; returns its Python."""
-    python = folder / "bin" / "python"
-    if sys.platform != "linux":
-        raise Skipped("the peer's environment is only made on Linux")
-    if not (folder / ".ready").exists():
-        say(f"Installing SPlisHSPlasH into {folder} ...")
-        venv.create(folder, with_pip=True, clear=True)
-        install = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-        if subprocess.run([*install, "pysplishsplash", "numpy", "scipy"], check=False).returncode:
-            raise Skipped("pysplishsplash could not be installed")
-        mend_libraries(folder)
-        (folder / ".ready").touch()
-    if subprocess.run([python, "-c", "import pysplishsplash"], check=False).returncode:
-        raise Skipped(f"pysplishsplash cannot be imported; delete {folder} to install it anew")
-    return python
+def run_peer(python: Path, method: str, side: int, iterations: int, work: Path) -> float:
+    """ms per step (median)."""
+    step = 1 / 480 if side > 50 else 1 / 240
+    settings: Row = {"method": method, "time_step": step, "steps": END}
+    if method == "PBF":
+        settings["iterations"] = iterations
+    else:
+        settings["tolerance"] = DFSPH_TOLERANCE
+    found = splish.run(python, dam_break(side, PEER_GAP), settings, work)
+    return float(1e3 * np.median(found["seconds"][BEGIN:END]))
 
 
-def mend_libraries(folder: Path) -> None:
-    """Puts links to the system's libraries in the place of the bundled copies."""
-    for stem in GL_LIBRARIES:
-        candidates = [Path(place, f"{stem}.so.0") for place in LIBRARY_FOLDERS]
-        system = next((file for file in candidates if file.exists()), None)
-        if system is None:
-            raise Skipped(f"{stem} is missing: sudo apt-get install libglvnd0 libglx0 libopengl0")
-        for bundled in folder.glob(f"lib/python*/site-packages/pysplishsplash.libs/{stem}-*"):
-            bundled.unlink()
-            bundled.symlink_to(system)
-
-
-def run_peer(python: Path, script: Path, size: str, iterations: int, work: Path) -> dict[str, Any]:
-    """One run of the peer: ms per step (median) and the compression that it leaves."""
-    work.mkdir(parents=True, exist_ok=True)
-    command = [python, script.resolve(), "--method", "PBF", "--size", size]
-    command += ["--iters", str(iterations), "--maxsteps", str(PEER_STEPS)]
-    environment = {**os.environ, "PEERS_WORK": str(work.resolve())}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    results = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-    if done.returncode or not results:
-        raise Skipped(f"the peer failed:\n{done.stdout[-500:]}{done.stderr[-1500:]}")
-    result = json.loads(results[-1].removeprefix("RESULT "))
-    snapshot = result["snaps"].get("early", {})
-    return {
-        "name": result["peer"],
-        "particles": result["N"],
-        "iterations": result["early"]["iters"],
-        "steps": result["steps"],
-        "ms_per_step": result["early"]["ms"],
-        "density_error_avg": snapshot.get("comp_avg_pct", float("nan")) / 100,
-        "threads": result["threads"],
-    }
-
-
-def run_runnel(size: str, iterations: int, steps: int, device: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "runnel", "bench", "--particles", str(PARTICLES[size])]
-    command += ["--iterations", str(iterations), "--steps", str(steps), "--device", device]
-    done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, text=True, check=False)
+def run_runnel(side: int, iterations: int, device: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "runnel", "bench", "--particles", str(side**3), "--json"]
+    command += ["--iterations", str(iterations), "--steps", str(END - BEGIN), "--device", device]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)
-    return {"name": "Runnel", **json.loads(done.stdout)}
+    return json.loads(done.stdout)
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Rows beside the first; times as long as it takes."""
-    ours = rows[0]["ms_per_step"]
-    head = f"{'':34}{'particles':>10}{'iterations':>12}{'ms/step':>10}{'error':>9}{'x Runnel':>10}"
-    lines = [head]
-    for row in rows:
-        error = f"{100 * row['density_error_avg']:.2f} %"
-        cells = f"{row['particles']:>10}{row['iterations']:>12g}{row['ms_per_step']:>10.2f}"
-        lines.append(f"{row['name']:34}{cells}{error:>9}{row['ms_per_step'] / ours:>10.2f}")
-    return "\n".join(lines)
-
-
-def machine() -> dict[str, Any]:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return {"cores": os.cpu_count(), "cpu": cpu_name(), "commit": commit.stdout.strip()}
-
-
-def cpu_name() -> str:
+def rounds(args: argparse.Namespace) -> tuple[list[Row], dict[str, list[float]]]:
+    """Results of Runnel, and ms per step of each peer, round by round."""
+    side, methods = SIDES[args.size], args.methods
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((li.split(":", 1)[1].strip() for li in lines if li.startswith("model name")), "")
+        python = splish.prepare(args.peer_venv) if methods else Path()
+    except splish.Skipped as reason:
+        say(f"peers left out: {reason}")
+        methods = []
+    ours: list[Row] = []
+    peers: dict[str, list[float]] = {method: [] for method in methods}
+    for k in range(args.rounds):
+        ours.append(run_runnel(side, args.iterations, args.device))
+        text = f"round {k + 1} of {args.rounds}: Runnel {ours[-1]['ms_per_step']:.2f} ms"
+        for method in methods:
+            spent = run_peer(python, method, side, args.iterations, args.out / "splish")
+            peers[method].append(spent)
+            text += f", {method} {spent:.1f} ms ({spent / ours[-1]['ms_per_step']:.1f} x)"
+        say(text)
+    return ours, peers
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def summary(ours: list[Row], peers: dict[str, list[float]]) -> Row:
+    """The line of the history: medians over the rounds; spread is (least, most)."""
+    own = [row["ms_per_step"] for row in ours]
+    last = ours[-1]
+    line = {
+        **conditions(),
+        **{key: last[key] for key in ("device", "particles", "iterations", "bytes_per_particle")},
+        "rounds": len(ours),
+        "ms_per_step": median(own),
+        "ms_spread": [min(own), max(own)],
+        "stages": {
+            name: round(median(row["stages"][name] for row in ours), 3) for name in last["stages"]
+        },
+        "density_error_avg": last["density_error_avg"],
+        "peers": {},
+    }
+    line["dirty"] = line["commit"].endswith("+")
+    for method, spent in peers.items():
+        ratios = [theirs / ms for theirs, ms in zip(spent, own, strict=True)]
+        line["peers"][method] = {
+            "ms_per_step": median(spent),
+            "ratio": median(ratios),
+            "spread": [min(ratios), max(ratios)],
+        }
+    return line
+
+
+def text_of(line: Row) -> str:
+    low, high = line["ms_spread"]
+    lines = [
+        f"{line['particles']} particles, {line['iterations']} iterations, {line['rounds']} rounds, "
+        f"commit {line['commit']}, {line['device']}",
+        f"{'Runnel':10}{line['ms_per_step']:10.2f} ms/step ({low:.2f} to {high:.2f})",
+    ]
+    for method, peer in line["peers"].items():
+        low, high = peer["spread"]
+        lines.append(
+            f"{method:10}{peer['ms_per_step']:10.2f} ms/step, {peer['ratio']:.1f} times Runnel "
+            f"({low:.1f} to {high:.1f})"
+        )
+    stages = ", ".join(f"{name} {ms:.2f}" for name, ms in line["stages"].items())
+    lines.append(f"stages [ms]: {stages}; {line['bytes_per_particle']:.0f} bytes per particle")
+    return "\n".join(lines)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", choices=PARTICLES, default="b", help=str(PARTICLES))
+    parser.add_argument("--size", choices=SIDES, default="b", help="particles: 31^3, 50^3, 80^3")
     parser.add_argument("--iterations", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=50, help="of Runnel; the peer takes 60")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--methods", nargs="*", choices=("PBF", "DFSPH"), default=["PBF"], help="of the peer"
+    )
+    parser.add_argument("--quick", action="store_true", help="size a, two rounds, no history")
+    parser.add_argument("--no-history", action="store_true")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--peer-venv", type=Path, default=ROOT / ".venv-peers")
-    parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared")
-    parser.add_argument("--out", type=Path, default=ROOT / "out" / "bench")
-    return parser.parse_args()
+    parser.add_argument("--peer-venv", type=Path, default=splish.VENV)
+    parser.add_argument("--out", type=Path, default=OUT)
+    args = parser.parse_args()
+    if args.quick:
+        args.size, args.rounds, args.no_history = "a", 2, True
+    return args
 
 
 def main() -> int:
     args = parse()
-    say(f"Runnel, {PARTICLES[args.size]} particles, {args.iterations} iterations ...")
-    rows = [run_runnel(args.size, args.iterations, args.steps, args.device)]
     try:
-        script = args.shared / "peers" / "run_splish.py"
-        if not script.exists():
-            raise Skipped("there is no folder `shared` with peers/run_splish.py")
-        python = prepare_peer(args.peer_venv.resolve())
-        say("SPlisHSPlasH, the same ...")
-        rows.append(run_peer(python, script, args.size, args.iterations, args.out / "peers"))
-    except Skipped as reason:
-        say(f"Peer left out: {reason}")
-    report = {"machine": machine(), "size": args.size, "rows": rows}
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "compare.json").write_text(json.dumps(report, indent=1) + "\n")
-    print(table(rows))
-    print(json.dumps(report))
+        line = summary(*rounds(args))
+    except splish.Skipped as reason:
+        say(str(reason))
+        return 1
+    if not args.no_history:
+        append_line(HISTORY, line)
+    print(text_of(line))
     return 0
 
 
