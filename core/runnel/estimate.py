@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,31 +15,43 @@ from .backends.devices import DeviceInfo
 from .colliders import ENDLESS, Rows, Solids
 from .motion import frame_time, motion_of
 from .params import Collider, Source
+from .particles import CAPACITIES
 from .scene import Scene
 from .shapes import Shape, cross_section, fill, shape_of, world_bounds
 from .solver.calibration import kernel
 
 Floats = NDArray[np.float64]
 
-DEVICE_BYTES = 240  # per particle on an OpenCL device, neighbour lists included
-HOST_BYTES = 64  # per particle in the store and in copies of a frame
-SLACK = 1.25  # capacities come in steps of 1.5
+# Bytes per particle of capacity (benchmarks/scale.py): state, sort and table of cells on an OpenCL
+# device; the store on the host (49) and copies of a frame.
+DEVICE_BYTES = 146
+VORTICITY_BYTES = 16
+HOST_BYTES = 64
+# Entries of neighbour lists, 4 bytes each: room for so many per particle from the start, so many at
+# h = 2d in a moving fluid, and a quarter more where lists had to grow.
+LIST_ROOM, LIST_ENTRIES, LIST_SLACK = 14, 9.5, 1.25
+CLUSTER = 8  # particles that share a list; capacities leave room for one more
+NARROW = 4.0  # support, in particle radii, at which LIST_ENTRIES and rates are given
 LIKELY_ITERATIONS = 6  # with a tolerance of 1 %
 SAMPLES = 20_000  # particles of a source that warnings look at
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Speed of a device [ns per particle]. `runnel check --measure` finds that of this one."""
+    """Speed of a device [ns per particle] at a kernel radius of two spacings.
+
+    `runnel check --measure` finds that of this one.
+    """
 
     step: float  # neighbours, velocities and the like
     iteration: float
 
 
-# CPU: `runnel bench --particles 27000` with 2 and 10 iterations on two cores. A unit is a core, or
-# a multiprocessor of a GPU; the GPU's figures are a guess.
+# A unit is a core, or a multiprocessor of a GPU. CPU: least times of 27 000 particles with 2 and 10
+# iterations on two busy cores of an AMD EPYC (Zen 3, AVX2, PoCL); benchmarks/scale.py measures them
+# anew. The GPU's figures are a guess.
 PER_UNIT = {
-    "cpu": Rate(step=1100.0, iteration=420.0),
+    "cpu": Rate(step=470.0, iteration=220.0),
     "gpu": Rate(step=200.0, iteration=60.0),
     "reference": Rate(step=60_000.0, iteration=25_000.0),
 }
@@ -80,17 +93,35 @@ def estimate(scene: Scene, rate: Rate | None = None) -> Estimate:
     if rate is not None:
         passes = sum(math.ceil(f.viscosity / 0.5) for f in scene.fluids)
         per_step = rate.step + rate.iteration * (iterations + 0.4 * passes)
-        seconds = 1e-9 * particles * steps * per_step
+        seconds = 1e-9 * particles * steps * per_step * _reach_factor(scene)
     return Estimate(
         particles=particles,
-        device_bytes=int(particles * DEVICE_BYTES * SLACK),
-        host_bytes=int(particles * HOST_BYTES * SLACK),
+        device_bytes=int(_capacity(particles) * _device_bytes(scene)),
+        host_bytes=int(_capacity(particles) * HOST_BYTES),
         speed=speed,
         steps_per_frame=steps,
         iterations=iterations,
         seconds_per_frame=seconds,
         frames=scene.frames[1] - scene.frames[0] + 1,
     )
+
+
+def _capacity(particles: int) -> int:
+    """Particles that memory is reserved for."""
+    return CAPACITIES[bisect_left(CAPACITIES, particles + CLUSTER)]
+
+
+def _device_bytes(scene: Scene) -> float:
+    """Per particle of capacity."""
+    entries = LIST_ENTRIES * _reach_factor(scene)
+    lists = 4 * (LIST_ROOM if entries <= LIST_ROOM else LIST_SLACK * entries)
+    turning = any(fluid.vorticity > 0 for fluid in scene.fluids)
+    return DEVICE_BYTES + lists + (VORTICITY_BYTES if turning else 0)
+
+
+def _reach_factor(scene: Scene) -> float:
+    """Neighbours, and so the work of a pass, beside those at h = 2d."""
+    return float((scene.solver.support / NARROW) ** scene.dimensions)
 
 
 def initial_bytes(scene: Scene) -> int:
