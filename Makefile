@@ -1,5 +1,6 @@
 # Set-up, demo, tests. Needs Python 3.11 or newer with venv, and make; `make help` lists the targets.
-# Settings: PYTHON=... picks the interpreter, PYTEST_ARGS=... goes to pytest.
+# Settings: PYTHON=... picks the interpreter, PYTEST_ARGS=... goes to pytest,
+# BENCH_ARGS=... to benchmarks.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -8,17 +9,19 @@ MAKEFLAGS += --no-builtin-rules
 VENV        ?= .venv
 VENV_PEERS  ?= .venv-peers
 PYTEST_ARGS ?=
+BENCH_ARGS  ?=
 DEMO        := out/demo
 BIN         := $(VENV)/bin
 METADATA    := setup.py pyproject.toml tests/constraints.txt
 # -qq: errors only
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
-.PHONY: help demo test check lint types docs docs-check bench clean distclean
+.PHONY: help demo test check lint types docs docs-check bench clean distclean \
+    bench-history bench-quality bench-scale bench-startup
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
-	    while IFS='|' read -r name text; do printf '%-18s %s\n' "$$name" "$$text"; done
+	    while IFS='|' read -r name text; do printf '%-21s %s\n' "$$name" "$$text"; done
 
 # --- environment ----------------------------------------------------------------------------------
 
@@ -62,8 +65,20 @@ docs: $(VENV)/.installed-all ## write the generated pages anew
 docs-check: $(VENV)/.installed-all
 	$(BIN)/python -m tests.tools.generated_docs --check
 
-bench: $(VENV)/.installed-all ## time Runnel beside SPlisHSPlasH's PBF
-	@$(BIN)/python benchmarks/compare_peers.py --peer-venv $(VENV_PEERS)
+bench: $(VENV)/.installed-all ## time Runnel beside SPlisHSPlasH's PBF; adds a line to the history
+	@$(BIN)/python benchmarks/compare_peers.py --peer-venv $(VENV_PEERS) $(BENCH_ARGS)
+
+bench-history: $(VENV)/.installed-dev ## draw the history of `make bench`
+	@$(BIN)/python benchmarks/plot_history.py
+
+bench-quality: $(VENV)/.installed-dev ## error against wall time, beside SPlisHSPlasH (hours)
+	@$(BIN)/python benchmarks/quality.py --peer-venv $(VENV_PEERS) $(BENCH_ARGS)
+
+bench-scale: $(VENV)/.installed-dev ## time and memory from 30 thousand to 2 million particles
+	@$(BIN)/python benchmarks/scale.py $(BENCH_ARGS)
+
+bench-startup: $(VENV)/.installed-dev ## import, first step, transfers
+	@$(BIN)/python benchmarks/startup.py $(BENCH_ARGS)
 
 clean: ## remove what runs leave behind, keep the virtual environments
 	rm -rf out build dist peers-work .pytest_cache .mypy_cache .ruff_cache .hypothesis core/*.egg-info

@@ -2,6 +2,7 @@
 
 The dam break of compare_peers.py (h = 2d, a fixed number of iterations) at several sizes: ms per
 step, per stage and per kernel, ns per particle, bytes per particle and buffer, pairs per second.
+From two numbers of iterations follow the rates that `runnel check` assumes.
 Then the shipped fountain with a finer spacing, after it has filled: the longest step over the
 median, and how often large buffers were allocated anew.
 
@@ -44,6 +45,7 @@ LANES = 8  # particles that share a neighbour list
 LARGE = 1 << 16  # [bytes] smaller buffers, such as tables of sinks, are no reallocation
 FILLED = 3.2  # [s] after which as much leaves the fountain as comes
 SORT = ("make_keys", "sort_", "reorder")  # kernels that sort; the rest of the stage builds lists
+FEW_AND_MANY = (2, 10)  # iterations, to tell those from the rest of a step
 SAMPLE = 20_000  # particles whose neighbours are counted
 
 
@@ -98,6 +100,31 @@ def measure_size(side: int, args: argparse.Namespace) -> Row:
         row["entries"] = backend.list_used
         row["neighbors"] = neighbors_in_reach(sim)
     return row
+
+
+def measure_rate(args: argparse.Namespace) -> Row:
+    """ns per particle of a step without iterations and of an iteration, on a unit of the device."""
+    from runnel.backends.devices import choose
+    from runnel.bench import bench, tank
+
+    info = choose(args.device)
+    few, many = (bench(tank(args.rate_particles, k), args.steps, info) for k in FEW_AND_MANY)
+    per_ms = 1e6 / few["particles"] * max(1, info.compute_units)
+    between = FEW_AND_MANY[1] - FEW_AND_MANY[0]
+    iteration = (many["ms_per_step"] - few["ms_per_step"]) / between * per_ms
+    step = few["ms_per_step"] * per_ms - FEW_AND_MANY[0] * iteration
+    return {"particles": few["particles"], "step": step, "iteration": iteration, "kind": info.kind}
+
+
+def rate_text(row: Row) -> str:
+    from runnel.estimate import PER_UNIT
+
+    assumed = PER_UNIT[row["kind"]]
+    return (
+        f"ns per particle and core at h = 2d ({row['particles']} particles): {row['step']:.0f} for "
+        f"a step and {row['iteration']:.0f} for each iteration; `runnel check` assumes "
+        f"{assumed.step:g} and {assumed.iteration:g}. {conditions_text([row])}"
+    )
 
 
 def measure_fountain(args: argparse.Namespace) -> Row:
@@ -236,6 +263,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="*", choices=SIDES, default=sizes)
     parser.add_argument("--iterations", type=int, default=4)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--rate-particles", type=int, default=125_000, help="0: no rates")
     parser.add_argument("--no-fountain", action="store_true")
     parser.add_argument("--fountain-spacing", type=float, default=0.0125, help="[m]")
     parser.add_argument("--fountain-seconds", type=float, default=1.0, help="timed, once filled")
@@ -247,6 +275,7 @@ def parse() -> argparse.Namespace:
     args = parser.parse_args()
     if args.quick:
         args.sizes, args.steps, args.fountain_spacing = ["30k", "125k"], 6, 0.025
+        args.rate_particles = 29_791
     return args
 
 
@@ -265,6 +294,12 @@ def main() -> int:
         draw(rows, (IMAGES if args.docs else args.out) / "scale.png")
         if args.docs:
             publish("scale", text)
+    if args.rate_particles:
+        key = f"rate {args.rate_particles} {args.steps} {commit()}"
+        row = stored.get(key) or stored.add(key, measure_rate(args))
+        print(rate_text(row))
+        if args.docs:
+            publish("rate", rate_text(row))
     if not args.no_fountain:
         key = f"fountain {args.fountain_spacing} {args.fountain_seconds} {args.quick} {commit()}"
         row = stored.get(key) or stored.add(key, measure_fountain(args))
