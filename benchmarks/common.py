@@ -115,8 +115,8 @@ def compression(x: NDArray[Any], setup: Setup) -> float:
     pairs = cKDTree(x).query_pairs(h, output_type="ndarray")
     q = np.linalg.norm(x[pairs[:, 0]] - x[pairs[:, 1]], axis=1) / h
     w = np.where(q <= 0.5, 1 - 6 * q**2 * (1 - q), 2 * (1 - q) ** 3)
-    each = 1 + sum(np.bincount(pairs[:, k], w, len(x)) for k in (0, 1))
-    density = 8 / np.pi / 2**3 * each  # (d/h)^3 is 1/2^3
+    first, second = (np.bincount(pairs[:, k], w, len(x)) for k in (0, 1))
+    density = 8 / np.pi / 2**3 * (1 + first + second)  # (d/h)^3 is 1/2^3
     inner = np.all((x > h) & (x < np.array(setup.box) - h), axis=1)
     return float(100 * np.maximum(density[inner] - 1, 0).mean()) if inner.any() else 0.0
 

@@ -46,7 +46,8 @@ def run_runnel(side: int, iterations: int, device: str) -> dict[str, Any]:
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)
-    return json.loads(done.stdout)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def rounds(args: argparse.Namespace) -> tuple[list[Row], dict[str, list[float]]]:

@@ -93,7 +93,7 @@ def measure_size(side: int, args: argparse.Namespace) -> Row:
     scene = tank(side**3, args.iterations)
     with Simulation(scene, args.device, timed=False) as sim:
         row = measure(sim, args.steps)
-        backend = sim._backend
+        backend: Any = sim._backend
         row["kernels"] = kernel_times(sim, max(3, args.steps // 3))
         row["capacity"] = backend.capacity
         row["buffers"] = backend.buffer_bytes
@@ -173,7 +173,7 @@ def measure_fountain(args: argparse.Namespace) -> Row:
 
 def per_particle(row: Row) -> float:
     """ns per particle and step."""
-    return 1e6 * row["ms_per_step"] / row["particles"]
+    return float(1e6 * row["ms_per_step"] / row["particles"])
 
 
 def pair_rates(row: Row, stage: str) -> tuple[float, float]:
@@ -247,7 +247,7 @@ def draw(rows: list[Row], file: Path) -> None:
         bottom += height
     cost.plot(count, [per_particle(row) for row in rows], "o-", color="black", label="whole step")
     cost.set(xscale="log", xlabel="particles", ylabel="ns per particle and step", ylim=(0, None))
-    cost.legend(fontsize=7, loc="upper right")
+    cost.legend(fontsize=7, loc="lower left")
     full = [sum(row["buffers"].values()) / row["capacity"] for row in rows]
     used = [row["bytes_per_particle"] for row in rows]
     memory.plot(count, used, "o-", color=BLUE, label="per particle")

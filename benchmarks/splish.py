@@ -33,7 +33,7 @@ def prepare(folder: Path) -> Path:
     if not (folder / ".ready").exists():
         say(f"installing SPlisHSPlasH into {folder} ...")
         venv.create(folder, with_pip=True, clear=True)
-        install = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+        install = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
         if subprocess.run([*install, "pysplishsplash", "numpy"], check=False).returncode:
             raise Skipped("pysplishsplash could not be installed")
         mend_libraries(folder)
@@ -57,7 +57,7 @@ def mend_libraries(folder: Path) -> None:
 
 def run(python: Path, setup: Setup, settings: Row, work: Path) -> dict[str, Any]:
     """One run with settings as in splish_run.py; what it wrote, by name."""
-    defaults = {"time_step": None, "iterations": None, "tolerance": None, "looks": []}
+    defaults: Row = {"time_step": None, "iterations": None, "tolerance": None, "looks": []}
     limits = {"cfl": 1.0, "max_time_step": 0.005, "steps": 10**9, "wall": 3600.0}
     spec = {**asdict(setup), **defaults, **limits, **settings}
     work.mkdir(parents=True, exist_ok=True)
