@@ -475,9 +475,9 @@ class Solver:
         (0.0, 0.0, -9.81), unit="m/s^2", hard=(-1e5, 1e5), soft=(-20, 20),
         default_text='[0, 0, -9.81], with up = "y" [0, -9.81, 0]', help="Gravity.",
     )
-    kernel: Literal["wendland", "poly6", "cubic", "gaussian"] = param(
-        "wendland",
-        help="Smoothing kernel. poly6, with the spiky kernel for gradients, is that of the papers.",
+    kernel: Literal["even", "wendland", "poly6", "cubic", "gaussian"] = param(
+        "even",
+        help="Smoothing kernel. even follows wendland and is faster; poly6, with the spiky kernel for gradients, is that of the papers.",
     )
     support: float = param(
         4.4, hard=(3.0, 6.0), soft=(4.0, 5.0),

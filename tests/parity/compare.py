@@ -2,7 +2,8 @@
 
 The reference takes over the device's state ahead of each pass, so that a deviation belongs to the
 pass that made it. Where several iterations run without that, the reference also works on the
-device's neighbour lists: those of clusters hold pairs that come into reach only later.
+device's neighbour lists: clusters share theirs, so they hold pairs that come into reach only later.
+What moves pairs apart keeps to those in reach at the start of the step.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ class Twins:
     def __init__(self, device: OpenCLBackend, reference: ReferenceBackend) -> None:
         self.device, self.reference = device, reference
         self.worst: dict[str, float] = {}  # largest deviation over its tolerance, by what
+        self._shared: tuple[Neighbors, Neighbors] | None = None  # whole lists, pairs in reach
 
     def both(self, name: str, *args: Any) -> None:
         """One pass on both."""
         getattr(self.device, name)(*args)
+        if self._shared is not None and name != "find_neighbors":
+            self.reference._neighbors = self._shared[name in ("correct_positions", "apply_viscosity")]
         getattr(self.reference, name)(*args)
 
     def agree(self, what: str, channel: str, tolerance: float | NDArray[Any]) -> None:
@@ -61,16 +65,19 @@ class Twins:
 
     def share_lists(self) -> None:
         """The reference works on the clusters' lists."""
-        lists = [np.setdiff1d(entries, [i]) for i, entries in enumerate(lists_of(self.device))]
         ids = self.device.read("id")
         row_of = {int(k): row for row, k in enumerate(self.reference.read("id"))}
         rows = np.array([row_of[int(k)] for k in ids], np.int32)
-        ordered: list[NDArray[Any]] = [np.zeros(0, np.int32)] * len(ids)
-        for i, entries in enumerate(lists):
-            ordered[rows[i]] = rows[entries]
-        start = np.concatenate(([0], np.cumsum([len(entries) for entries in ordered])))
-        items = np.concatenate(ordered) if len(ids) else np.zeros(0, np.int32)
-        self.reference._neighbors = Neighbors(start.astype(np.int64), items.astype(np.int32))
+
+        def table(lists: list[NDArray[Any]]) -> Neighbors:
+            ordered: list[NDArray[Any]] = [np.zeros(0, np.int32)] * len(ids)
+            for i, entries in enumerate(lists):
+                ordered[rows[i]] = rows[np.setdiff1d(entries, [i])]
+            start = np.concatenate(([0], np.cumsum([len(entries) for entries in ordered])))
+            items = np.concatenate(ordered) if len(ids) else np.zeros(0, np.int32)
+            return Neighbors(start.astype(np.int64), items.astype(np.int32))
+
+        self._shared = table(lists_of(self.device)), table(lists_of(self.device, in_reach=True))
 
 
 def by_id(backend: OpenCLBackend | ReferenceBackend, channel: str) -> tuple[NDArray[Any], ...]:
@@ -79,20 +86,22 @@ def by_id(backend: OpenCLBackend | ReferenceBackend, channel: str) -> tuple[NDAr
     return ids[order], backend.read(channel)[order]
 
 
-def lists_of(device: OpenCLBackend) -> list[NDArray[Any]]:
-    """The list that serves each particle, as rows, with itself; no row comes twice."""
-    ranges, entries = device.neighbor_lists()
-    count = device.count
+def lists_of(device: OpenCLBackend, in_reach: bool = False) -> list[NDArray[Any]]:
+    """The list that serves each particle, as rows, with itself; no row comes twice.
+
+    In reach: only what is in reach of the particle itself at the start of the step.
+    """
+    ranges, entries, lanes = device.neighbor_lists()
+    assert (entries[: ranges[:, 1].sum()] < max(1, device.count)).all()
+    parts = [slice(start, start + length) for start, length in ranges.astype(int)]
+    for part in parts:
+        assert len(np.unique(entries[part])) == part.stop - part.start, "a neighbour came twice"
     lists = []
-    for start, length in ranges:
-        assert length % 2 == 0, "lists end on an even length"
-        real = entries[start : start + length]
-        assert (real <= count).all()
-        assert np.count_nonzero(real == count) <= 1, "one ghost at most"
-        real = real[real < count]
-        assert len(np.unique(real)) == len(real), "a neighbour came twice"
-        lists.append(real)
-    return [lists[i // CLUSTER] for i in range(count)]
+    for i in range(device.count):
+        part = parts[i // CLUSTER]
+        kept = lanes[part] >> (i % CLUSTER) & 1 if in_reach else lanes[part] > 0
+        lists.append(entries[part][kept.astype(bool)])
+    return lists
 
 
 def device_pairs(device: OpenCLBackend) -> Pairs:

@@ -36,7 +36,7 @@ class Case:
     name: str
     dimensions: int = 3
     ignored_axis: int = 1  # in 2D
-    kernel: str = "wendland"
+    kernel: str = "even"
     support: float = 4.0
     exact: bool = False
     ratio: float = 1.0  # of sizes

@@ -236,6 +236,7 @@ def test_growing_and_shrinking(make_backend):
         run.begin()
         run.iterate(0.0, 0.8)
         twins.both("update_velocities")
+        twins.take_over("velocity")
         more = channels(lattice_block((9, 9, 9), D) + np.array([2.0 * (k + 1), 0, 0]), D)
         more["id"] = np.arange(10**4 * (k + 1), 10**4 * (k + 1) + 729, dtype=np.uint32)
         twins.both("append", more)

@@ -6,7 +6,7 @@
 //   LANES_IN_VECTOR 0: a work-item is a particle, `real` is float (GPUs: eight items share a list)
 // The same pass source serves both.
 //
-// Defines: LANES_IN_VECTOR, DIMENSIONS, KERNEL_{WENDLAND,POLY6,CUBIC,GAUSSIAN}, MIXED_SIZES, MIXED_FLUIDS,
+// Defines: LANES_IN_VECTOR, DIMENSIONS, KERNEL_{EVEN,WENDLAND,POLY6,CUBIC,GAUSSIAN}, MIXED_SIZES, MIXED_FLUIDS,
 // and the constants of solver/calibration.py.
 
 #define CLUSTER 8
@@ -17,13 +17,29 @@
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 
 #if LANES_IN_VECTOR
+// Eight floats at any address. Some CPU runtimes call vload8() instead of inlining it.
+#ifdef __clang__
+typedef float8 __attribute__((aligned(4))) loose_float8;
+#define LOAD8(a) (*(const loose_float8 *)(a))
+#define LOAD8_GLOBAL(a) (*(__global const loose_float8 *)(a))
+#define STORE8_GLOBAL(value, a) (*(__global loose_float8 *)(a) = (value))
+typedef uint8 __attribute__((aligned(4))) loose_uint8;
+#define STORE8_INDICES(value, a) (*(loose_uint8 *)(a) = (value))
+#define BYTES_TO_UINTS(v) __builtin_convertvector(v, uint8)
+#else
+#define LOAD8(a) vload8(0, a)
+#define LOAD8_GLOBAL(a) vload8(0, a)
+#define STORE8_GLOBAL(value, a) vstore8(value, 0, a)
+#define STORE8_INDICES(value, a) vstore8(value, 0, a)
+#define BYTES_TO_UINTS(v) convert_uint8(v)
+#endif
 typedef float8 real;
 typedef int8 lanes_mask;
 #define CLUSTER_INDEX ((uint)get_global_id(0))
 #define GATHER(a, m) (real)(a[0].m, a[1].m, a[2].m, a[3].m, a[4].m, a[5].m, a[6].m, a[7].m)
 #define LOAD(a, m) GATHER(((a) + CLUSTER * CLUSTER_INDEX), m)
-#define LOAD_FLOAT(a) vload8(CLUSTER_INDEX, a)
-#define STORE_FLOAT(value, a) vstore8(value, CLUSTER_INDEX, a)
+#define LOAD_FLOAT(a) LOAD8_GLOBAL((a) + CLUSTER * CLUSTER_INDEX)
+#define STORE_FLOAT(value, a) STORE8_GLOBAL(value, (a) + CLUSTER * CLUSTER_INDEX)
 #define SCATTER(a, m, v) do { a[0].m = v.s0; a[1].m = v.s1; a[2].m = v.s2; a[3].m = v.s3; \
                               a[4].m = v.s4; a[5].m = v.s5; a[6].m = v.s6; a[7].m = v.s7; } while (0)
 #define STORE(value, a, m) SCATTER(((a) + CLUSTER * CLUSTER_INDEX), m, value)
@@ -31,6 +47,7 @@ typedef int8 lanes_mask;
 #define LANE_PARTICLE (CLUSTER * CLUSTER_INDEX + lane)
 #define SUM_LANES(v) (((v.s0 + v.s1) + (v.s2 + v.s3)) + ((v.s4 + v.s5) + (v.s6 + v.s7)))
 #define LANE_OF(v) (((float *)&v)[lane])
+#define FLAG_OF(v) (((int *)&v)[lane])
 #else
 typedef float real;
 typedef int lanes_mask;
@@ -42,6 +59,28 @@ typedef int lanes_mask;
 #define FOR_LANES for (uint lane = 0; lane < 1; ++lane)
 #define LANE_PARTICLE ((uint)get_global_id(0))
 #define LANE_OF(v) (v)
+#define FLAG_OF(v) (v)
+#endif
+
+// Written out, for the same reason.
+#ifdef __clang__
+inline float root_of(float x) { return __builtin_sqrtf(x); }
+#else
+inline float root_of(float x) { return sqrt(x); }
+#endif
+inline float dot3(float3 a, float3 b) { return a.x * b.x + (a.y * b.y + a.z * b.z); }
+inline float length3(float3 a) { return root_of(dot3(a, a)); }
+inline float3 cross3(float3 a, float3 b)
+{
+    return (float3)(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);
+}
+
+#ifdef __clang__
+#define FORCE_INLINE inline __attribute__((always_inline))
+#define POPCOUNT(x) ((uint)__builtin_popcount(x))
+#else
+#define FORCE_INLINE inline
+#define POPCOUNT(x) popcount(x)
 #endif
 
 // Square root of x > 0. x86 runtimes built on clang give the hardware's estimate of the reciprocal root
@@ -65,54 +104,83 @@ inline real root(real x)
 inline real root(real x) { return sqrt(x); }
 #endif
 
-// ---- smoothing kernels of q = r/h, normalised to the lattice: W^ = W / S0 (docs/theory) ----
-// kernel_w(q) * W_SCALE / h^D is W^;  kernel_slope(q) * SLOPE_SCALE / h^(D+2) is (dW^/dr)/r.
-// Both are 0 from q = 1 on.
-#if KERNEL_WENDLAND
-inline real kernel_w(real q)
+// a b + c in one operation. Compilers fuse by themselves, but reorder sums first and miss some.
+#if LANES_IN_VECTOR && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_vfmaddps256) && defined(__FMA__)
+#define HAVE_AVX_FMA 1
+#endif
+#endif
+#ifdef HAVE_AVX_FMA
+inline real fused(real a, real b, real c)
 {
-    const real s = MAX(1.0f - q, (real)0.0f), s2 = s * s;
+    union { real lanes; avx_float8 avx; } u = {a}, v = {b}, w = {c};
+    u.avx = __builtin_ia32_vfmaddps256(u.avx, v.avx, w.avx);
+    return u.lanes;
+}
+#else
+inline real fused(real a, real b, real c) { return mad(a, b, c); }
+#endif
+
+typedef struct { real x, y, z; } real3_t;
+
+// ---- smoothing kernels of q^2 = (r/h)^2, normalised to the lattice: W^ = W / S0 (docs/theory) ----
+// kernel_w * W_SCALE / h^D is W^;  kernel_slope * SLOPE_SCALE / h^(D+2) is (dW^/dr)/r. Both are 0 from q = 1 on.
+#if KERNEL_EVEN
+inline real even_w(real t)  // t = 1 - q^2, at least 0
+{
+    return fused(t, fused(t, (real)EVEN_2, (real)EVEN_1), (real)EVEN_0) * ((t * t) * (t * t));
+}
+inline real even_slope(real t)
+{
+    return (t * t) * t * fused(t, fused(t, (real)(-6.0f * EVEN_2), (real)(-5.0f * EVEN_1)), (real)(-4.0f * EVEN_0));
+}
+inline real kernel_w(real q2) { return even_w(MAX(1.0f - q2, (real)0.0f)); }
+inline real kernel_slope(real q2) { return even_slope(MAX(1.0f - q2, (real)0.0f)); }
+#elif KERNEL_WENDLAND
+inline real kernel_w(real q2)
+{
+    const real s = MAX(1.0f - root(q2), (real)0.0f), s2 = s * s;
     return s2 * s2 * (5.0f - 4.0f * s);
 }
-inline real kernel_slope(real q)
+inline real kernel_slope(real q2)
 {
-    const real s = MAX(1.0f - q, (real)0.0f);
+    const real s = MAX(1.0f - root(q2), (real)0.0f);
     return -s * s * s;
 }
 #elif KERNEL_POLY6
-inline real kernel_w(real q)
+inline real kernel_w(real q2)
 {
-    const real t = MAX(1.0f - q * q, (real)0.0f);
+    const real t = MAX(1.0f - q2, (real)0.0f);
     return t * t * t;
 }
-inline real kernel_slope(real q)
+inline real kernel_slope(real q2)
 {
-    const real s = MAX(1.0f - q, (real)0.0f);  // spiky
+    const real q = root(q2), s = MAX(1.0f - q, (real)0.0f);  // spiky
     return -s * s / MAX(q, (real)1e-6f);
 }
 #elif KERNEL_CUBIC
-inline real kernel_w(real q)
+inline real kernel_w(real q2)
 {
-    const real outer = MAX(1.0f - q, (real)0.0f);
+    const real q = root(q2), outer = MAX(1.0f - q, (real)0.0f);
     const real inner = MAX(0.5f - q, (real)0.0f);  // 2(1-q)^3 - 8(1/2-q)^3 is the inner branch
     return 2.0f * outer * outer * outer - 8.0f * inner * inner * inner;
 }
-inline real kernel_slope(real q)
+inline real kernel_slope(real q2)
 {
-    const real outer = MAX(1.0f - q, (real)0.0f);
+    const real q = root(q2), outer = MAX(1.0f - q, (real)0.0f);
     const real inner = MAX(0.5f - q, (real)0.0f);
     return (-6.0f * outer * outer + 24.0f * inner * inner) / MAX(q, (real)1e-6f);
 }
 #elif KERNEL_GAUSSIAN
-inline real kernel_w(real q)
+inline real kernel_w(real q2)
 {
-    const real value = exp(-GAUSSIAN_SHARPNESS * q * q) - GAUSSIAN_TAIL;
-    return q < 1.0f ? value : (real)0.0f;  // exactly 0: ghosts are 1e9 m away, and so are their differences
+    const real value = exp(-GAUSSIAN_SHARPNESS * q2) - GAUSSIAN_TAIL;
+    return q2 < 1.0f ? value : (real)0.0f;  // exactly 0: ghosts are 1e9 m away, and so are their differences
 }
-inline real kernel_slope(real q)
+inline real kernel_slope(real q2)
 {
-    const real value = -exp(-GAUSSIAN_SHARPNESS * q * q);
-    return q < 1.0f ? value : (real)0.0f;
+    const real value = -exp(-GAUSSIAN_SHARPNESS * q2);
+    return q2 < 1.0f ? value : (real)0.0f;
 }
 #endif
 
@@ -156,6 +224,12 @@ inline float3 hash_direction(uint seed)
 #define KERNEL_RADIUS_J(j) same.x
 #define VOLUME_J(j) same.y
 #endif
+// Of one size: less a factor that the passes put outside their loops, with PAIR_*_SCALE.
+#if MIXED_SIZES
+#define WEIGHT_J(j) VOLUME_J(j)
+#else
+#define WEIGHT_J(j) 1.0f
+#endif
 #define PHASE(i) as_uint(material_in[i].z)
 #define PARTICLE_ID(i) as_uint(material_in[i].w)
 #if MIXED_FLUIDS
@@ -177,41 +251,70 @@ inline float3 hash_direction(uint seed)
 #define TENSILE s3
 #define VORTICITY s4
 
-// Kernel value and slope of a pair, averaged over both sizes (P004 eq. 3, 4), lattice-normalised.
-// Of one size: less a factor that the passes put outside their loops, PAIR_W_SCALE and PAIR_SLOPE_SCALE.
-inline real pair_w(real r, real h_i, real inverse_h_i, float h_j)
-{
-#if MIXED_SIZES
-    const float inverse_h_j = 1.0f / h_j;
-    return 0.5f * W_SCALE * (kernel_w(r * inverse_h_i) * power_of_dimension(inverse_h_i)
-                             + kernel_w(r * inverse_h_j) * power_of_dimension((real)inverse_h_j));
-#else
-    return kernel_w(r * inverse_h_i);
-#endif
-}
+// Squared distance plus a trace where kernels take its root.
+inline real square_of(real3_t d) { return d.x * d.x + (d.y * d.y + (d.z * d.z + (KERNEL_EVEN ? 0.0f : 1e-24f))); }
 
-inline real pair_slope(real r, real h_i, real inverse_h_i, float h_j)
-{
+// Kernel value and slope of a pair at distance d, averaged over both sizes (P004 eq. 3, 4), lattice-normalised.
+// Of one size: less a factor that the passes put outside their loops, PAIR_W_SCALE and PAIR_SLOPE_SCALE.
 #if MIXED_SIZES
+inline real pair_w(real3_t d, real h_i, real inverse_h_i, float h_j)
+{
+    const real r2 = square_of(d);
     const float inverse_h_j = 1.0f / h_j;
-    return 0.5f * SLOPE_SCALE
-        * (kernel_slope(r * inverse_h_i) * power_of_dimension(inverse_h_i) * (inverse_h_i * inverse_h_i)
-           + kernel_slope(r * inverse_h_j) * power_of_dimension((real)inverse_h_j) * (inverse_h_j * inverse_h_j));
-#else
-    return kernel_slope(r * inverse_h_i);
-#endif
+    return 0.5f * W_SCALE * (kernel_w(r2 * (inverse_h_i * inverse_h_i)) * power_of_dimension(inverse_h_i)
+                             + kernel_w(r2 * (inverse_h_j * inverse_h_j)) * power_of_dimension((real)inverse_h_j));
 }
+inline real pair_slope(real3_t d, real h_i, real inverse_h_i, float h_j)
+{
+    const real r2 = square_of(d), square_i = inverse_h_i * inverse_h_i;
+    const float inverse_h_j = 1.0f / h_j, square_j = inverse_h_j * inverse_h_j;
+    return 0.5f * SLOPE_SCALE * (kernel_slope(r2 * square_i) * power_of_dimension(inverse_h_i) * square_i
+                                 + kernel_slope(r2 * square_j) * power_of_dimension((real)inverse_h_j) * square_j);
+}
+#elif KERNEL_EVEN
+inline real one_less_square(real3_t d, real h, real inverse_h)  // t = 1 - q^2 in the fewest operations
+{
+    const real room = fused(-d.x, d.x, fused(-d.y, d.y, fused(-d.z, d.z, h * h)));
+    return MAX(room, (real)0.0f) * (inverse_h * inverse_h);
+}
+inline real pair_w(real3_t d, real h, real inverse_h, float h_j) { return even_w(one_less_square(d, h, inverse_h)); }
+inline real pair_slope(real3_t d, real h, real inverse_h, float h_j) { return even_slope(one_less_square(d, h, inverse_h)); }
+#else
+inline real pair_w(real3_t d, real h, real inverse_h, float h_j) { return kernel_w(square_of(d) * (inverse_h * inverse_h)); }
+inline real pair_slope(real3_t d, real h, real inverse_h, float h_j) { return kernel_slope(square_of(d) * (inverse_h * inverse_h)); }
+#endif
 
 #if MIXED_SIZES
 #define PAIR_W_SCALE(inverse_h) ((real)1.0f)
 #define PAIR_SLOPE_SCALE(inverse_h) ((real)1.0f)
 #else
-#define PAIR_W_SCALE(inverse_h) (W_SCALE * power_of_dimension(inverse_h))
-#define PAIR_SLOPE_SCALE(inverse_h) (SLOPE_SCALE * power_of_dimension(inverse_h) * (inverse_h) * (inverse_h))
+#define PAIR_W_SCALE(inverse_h) (same.y * W_SCALE * power_of_dimension(inverse_h))
+#define PAIR_SLOPE_SCALE(inverse_h) (same.y * SLOPE_SCALE * power_of_dimension(inverse_h) * (inverse_h) * (inverse_h))
 #endif
 
-// Squared distance plus a trace, so that a particle's distance to itself has a root.
-#define SQUARE(dx, dy, dz) ((dx) * (dx) + ((dy) * (dy) + ((dz) * (dz) + 1e-24f)))
+// ---- entries of neighbour lists: j, and above it a bit per lane that j is in reach of at the start of a step ----
+// Corrections keep to those pairs: one that comes into reach later may stand in the list of one side
+// only, and would push without being pushed. Beyond 2^24 particles there is no room for the bits.
+#if MASKED_LISTS
+#define ENTRY(j, lanes) ((j) | ((lanes) << 24))
+#define NEIGHBOR(entry) ((entry) & 0xffffffU)
+#if LANES_IN_VECTOR
+inline real where_listed(uint entry, real value)
+{
+    const int8 sign = (int8)((int)entry) << (int8)(7, 6, 5, 4, 3, 2, 1, 0);  // negative where the lane's bit is set
+    return sign < 0 ? value : (real)0.0f;
+}
+#else
+inline real where_listed(uint entry, real value)
+{
+    return (entry >> (24 + get_global_id(0) % CLUSTER)) & 1U ? value : 0.0f;
+}
+#endif
+#else
+#define ENTRY(j, lanes) (j)
+#define NEIGHBOR(entry) (entry)
+inline real where_listed(uint entry, real value) { return value; }
+#endif
 
 // Bit tests: fast-math lets a compiler assume that isfinite() is always true.
 inline int is_bad(float x) { return (as_uint(x) & 0x7f800000U) == 0x7f800000U; }

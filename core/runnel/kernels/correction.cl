@@ -1,18 +1,16 @@
 // correction.cl: position corrections and contact. docs/theory/equations.md (3), (4), walls.
 // Twin: backends/reference.
 
-typedef struct { real x, y, z; } real3_t;
-
 // (4): pairs closer than the rest spacing repel.
 inline real tensile_correction(
-    uint j, real r, real h, real inverse_h, float h_j, real rho0, real sigma, float tensile,
+    uint j, real3_t d, real h, real inverse_h, float h_j, real rho0, real sigma, float tensile,
     __global const float4 *material_in, __global const float8 *fluids_in)
 {
 #if MIXED_SIZES
-    const real w = pair_w(r, h, inverse_h, h_j)
+    const real w = pair_w(d, h, inverse_h, h_j)
         / (0.5f * TENSILE_REFERENCE * (power_of_dimension(inverse_h) + 1.0f / power_of_dimension((real)h_j)));
 #else
-    const real w = pair_w(r, h, inverse_h, h_j) * (W_SCALE / TENSILE_REFERENCE);
+    const real w = pair_w(d, h, inverse_h, h_j) * (W_SCALE / TENSILE_REFERENCE);
 #endif
     const real w2 = w * w;
     const real excess = MAX(w2 * w2 - TENSILE_OFFSET, (real)0.0f);
@@ -27,21 +25,23 @@ inline real tensile_correction(
     return -both * excess;
 }
 
-// `acts` is known at each call: two versions of the loop, of which the one without is shorter.
+// `acts`, in the first iteration, is known at each call: two versions of the loop, of which the one without is shorter.
 inline void add_correction(
-    const int acts, float tensile, uint j, real x, real y, real z, real p, real h, real inverse_h, real rho0, real sigma, float2 same,
+    const int acts, float tensile, uint entry, real x, real y, real z, real p, real h, real inverse_h, real rho0, real sigma, float2 same,
     __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
 {
+    const uint j = NEIGHBOR(entry);
     const float4 q = xp_in[j];
     const float h_j = KERNEL_RADIUS_J(j);
-    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r = root(SQUARE(dx, dy, dz));
+    const real3_t d = {x - q.x, y - q.y, z - q.z};
     real both = p + q.w;
-    if (acts) both += tensile_correction(j, r, h, inverse_h, h_j, rho0, sigma, tensile, material_in, fluids_in);
-    const real factor = VOLUME_J(j) * both * pair_slope(r, h, inverse_h, h_j);
-    sum->x += factor * dx;
-    sum->y += factor * dy;
-    sum->z += factor * dz;
+    if (acts) both += tensile_correction(j, d, h, inverse_h, h_j, rho0, sigma, tensile, material_in, fluids_in);
+    real factor = WEIGHT_J(j) * both * pair_slope(d, h, inverse_h, h_j);
+    // In the first iteration pairs out of reach are zero anyhow.
+    if (!acts) factor = where_listed(entry, factor);
+    sum->x = fused(factor, d.x, sum->x);
+    sum->y = fused(factor, d.y, sum->y);
+    sum->z = fused(factor, d.z, sum->z);
 }
 
 // Twins at one place have no direction to part in: they take one from their ids, and keep their centre of mass.
@@ -54,10 +54,10 @@ inline float3 part_twins(
     const float mass = fluids_in[PHASE(i)].RHO0 * material_in[i].y;
     float3 sum = (float3)(0.0f);
     for (uint k = first; k < end; ++k) {
-        const uint j = list_in[k];
+        const uint j = NEIGHBOR(list_in[k]);
         const float3 apart = at.xyz - xp_in[j].xyz;
         const float h = MIN(material_in[i].x, material_in[j].x);
-        if (j == i || dot(apart, apart) >= 1e-10f * h * h) continue;
+        if (j == i || dot3(apart, apart) >= 1e-10f * h * h) continue;
         const uint other = PARTICLE_ID(j);
         const float mass_j = fluids_in[PHASE(j)].RHO0 * material_in[j].y;
         const float share = 2.0f * mass_j / (mass + mass_j);
@@ -95,48 +95,42 @@ __kernel void correct_positions(
     const real sigma = tensile * RELAXATION * STIFFNESS * FLUID_I(TENSILE) * rho0 * h * h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
     const uint end = range.x + range.y;
-    real3_t a = {(real)0.0f, (real)0.0f, (real)0.0f}, b = a;
+    real3_t sum = {(real)0.0f, (real)0.0f, (real)0.0f};
     if (tensile > 0.0f) {
-        for (uint k = range.x; k < end; k += 2) {
-            add_correction(1, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &a);
-            add_correction(1, tensile, list_in[k + 1], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &b);
-        }
+        for (uint k = range.x; k < end; ++k)
+            add_correction(1, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &sum);
     } else {
-        for (uint k = range.x; k < end; k += 2) {
-            add_correction(0, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &a);
-            add_correction(0, tensile, list_in[k + 1], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &b);
-        }
+        for (uint k = range.x; k < end; ++k)
+            add_correction(0, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &sum);
     }
     const real scale = PAIR_SLOPE_SCALE(inverse_h) / rho0;
-    real dx = (a.x + b.x) * scale, dy = (a.y + b.y) * scale, dz = (a.z + b.z) * scale;
+    real dx = sum.x * scale, dy = sum.y * scale, dz = sum.z * scale;
 
     const uint near = near_in[CLUSTER_INDEX];
     if (near) {
+        const lanes_mask at_walls = lanes_at_walls(solids, solid_count, near, x, y, z, h);
+        // One that goes far may meet what it does not feel from where it starts.
+        const real short_way = h * (1.0f - 1.01f / SUPPORT);
+        const lanes_mask visited = at_walls | (dx * dx + dy * dy + dz * dz >= short_way * short_way);
         FOR_LANES {
             const uint i = LANE_PARTICLE;
-            if (i >= count) continue;
-            const float inverse_h_i = LANE_OF(inverse_h);
-            const float3 from = xp_in[i].xyz;  // where the pressure was measured
-            const uint felt = solids_in_reach(solids, solid_count, near, from, LANE_OF(h));
+            if (i >= count || !(FLAG_OF(visited) || (near & TWIN_BIT))) continue;
+            const int felt = FLAG_OF(at_walls);
+            const float3 from = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));  // where the pressure was measured
             float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
-            const float contact = contact_distance(LANE_OF(h), PARTICLE_ID(i));
-            const float short_way = (LANE_OF(h) - contact) * (LANE_OF(h) - contact);  // meets only what is felt
-            if (!felt && !(near & TWIN_BIT) && dot(by, by) < short_way) continue;
-            if (felt) by = mend_gradient(solids, solid_count, felt, wall_in, from, inverse_h_i, by);
+            float4 wall = (float4)(0.0f);
+            if (felt) wall = wall_share(solids, solid_count, near, wall_in, from, LANE_OF(inverse_h), &by);
             if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in, fluids_in);
             const float3 before = from + by;
             float3 moved = before;
             if (felt) {
                 // The wall mirrors the particle's pressure, but never its tension: walls do not attract.
-                const float4 wall = wall_share(solids, solid_count, felt, wall_in, from, inverse_h_i);
                 const float total = pressure_in[i];
                 const float mirrored = MIN(total, 0.0f) - MIN(total - LANE_OF(p), 0.0f);
                 moved += (2.0f * mirrored / LANE_OF(rho0)) * wall.xyz;
             }
-            const float3 way = moved - from;
-            const uint met = dot(way, way) < short_way ? felt : near & ~TWIN_BIT;
-            if (met) {
-                moved = put_outside(solids, solid_count, met, moved, contact);
+            if (near & ~TWIN_BIT) {
+                moved = put_outside(solids, solid_count, near, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)));
                 push[i].xyz += moved - before;
             }
             LANE_OF(dx) = moved.x - from.x; LANE_OF(dy) = moved.y - from.y; LANE_OF(dz) = moved.z - from.z;

@@ -9,12 +9,11 @@ inline void add_neighbor(
 {
     const float4 q = xp_in[j];
     const float h_j = KERNEL_RADIUS_J(j);
-    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r = root(SQUARE(dx, dy, dz));
-    *fill += VOLUME_J(j) * pair_w(r, h, inverse_h, h_j);
+    const real3_t d = {x - q.x, y - q.y, z - q.z};
+    *fill += WEIGHT_J(j) * pair_w(d, h, inverse_h, h_j);
 #if MIXED_FLUIDS
     const real rho_j = (real)FLUID_J(j, RHO0);
-    *lowest = (r < MAX(h, (real)h_j) && rho_j < *lowest) ? rho_j : *lowest;
+    *lowest = (square_of(d) < MAX(h * h, (real)(h_j * h_j)) && rho_j < *lowest) ? rho_j : *lowest;
 #endif
 }
 
@@ -26,13 +25,12 @@ inline void add_gradient(
     real *gx, real *gy, real *gz, real *square)
 {
     const float4 q = xp_in[j];
-    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r = root(SQUARE(dx, dy, dz));
-    const real g = VOLUME_J(j) * pair_slope(r, h, inverse_h, KERNEL_RADIUS_J(j)) * PAIR_SLOPE_SCALE(inverse_h);
-    *gx += g * dx;
-    *gy += g * dy;
-    *gz += g * dz;
-    *square += g * g * (dx * dx + dy * dy + dz * dz) / (FLUID_J(j, RHO0) * VOLUME_J(j));
+    const real3_t d = {x - q.x, y - q.y, z - q.z};
+    const real g = WEIGHT_J(j) * pair_slope(d, h, inverse_h, KERNEL_RADIUS_J(j)) * PAIR_SLOPE_SCALE(inverse_h);
+    *gx += g * d.x;
+    *gy += g * d.y;
+    *gz += g * d.z;
+    *square += g * g * square_of(d) / (FLUID_J(j, RHO0) * VOLUME_J(j));
 }
 #endif
 
@@ -54,28 +52,28 @@ __kernel void compute_pressure(
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const real rho0 = FLUID_I(RHO0);
     const uint2 range = list_range_in[CLUSTER_INDEX];
-    real fill_a = (real)0.0f, fill_b = (real)0.0f, lowest = rho0;
+    real sum = (real)0.0f, lowest = rho0;
 #if EXACT
     real gx = (real)0.0f, gy = (real)0.0f, gz = (real)0.0f, square = (real)0.0f;
 #endif
-    for (uint k = range.x; k < range.x + range.y; k += 2) {
-        add_neighbor(list_in[k], x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &fill_a, &lowest);
-        add_neighbor(list_in[k + 1], x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &fill_b, &lowest);
+    for (uint k = range.x; k < range.x + range.y; ++k) {
+        const uint j = NEIGHBOR(list_in[k]);
+        add_neighbor(j, x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &sum, &lowest);
 #if EXACT
-        add_gradient(list_in[k], x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &gx, &gy, &gz, &square);
-        add_gradient(list_in[k + 1], x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &gx, &gy, &gz, &square);
+        add_gradient(j, x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &gx, &gy, &gz, &square);
 #endif
     }
-    const real fluid = (fill_a + fill_b) * PAIR_W_SCALE(inverse_h);
+    const real fluid = sum * PAIR_W_SCALE(inverse_h);
 
     real fill = fluid;
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
     if (near) {
+        const lanes_mask felt = lanes_at_walls(solids, solid_count, near, x, y, z, h);
         FOR_LANES {
+            if (!FLAG_OF(felt)) continue;
             const float3 at = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
-            const uint felt = solids_in_reach(solids, solid_count, near, at, LANE_OF(h));
-            if (!felt) continue;
-            const float4 wall = wall_share(solids, solid_count, felt, wall_in, at, LANE_OF(inverse_h));
+            float3 unused = (float3)(0.0f);
+            const float4 wall = wall_share(solids, solid_count, near, wall_in, at, LANE_OF(inverse_h), &unused);
             LANE_OF(fill) += wall.w;
 #if EXACT
             LANE_OF(gx) += wall.x; LANE_OF(gy) += wall.y; LANE_OF(gz) += wall.z;

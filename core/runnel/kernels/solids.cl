@@ -7,6 +7,7 @@
 #define SPHERE 2
 #define CYLINDER 3
 #define TWIN_BIT 0x80000000U
+#define IS_NEAR(near, s) ((near) & (1U << MIN(s, 30U)))
 
 inline float3 to_local(__global const float *s, float3 v)
 {
@@ -26,7 +27,7 @@ inline float3 solid_origin(__global const float *s) { return (float3)(s[17], s[1
 
 inline float3 solid_velocity(__global const float *s, float3 x)
 {
-    return (float3)(s[20], s[21], s[22]) + cross((float3)(s[23], s[24], s[25]), x - solid_origin(s));
+    return (float3)(s[20], s[21], s[22]) + cross3((float3)(s[23], s[24], s[25]), x - solid_origin(s));
 }
 
 inline float3 safe_normal(float3 v, float length_v)
@@ -41,7 +42,7 @@ inline float box_distance(float3 x, float3 half_size, float3 *normal)
     const float3 q = x * side - half_size;
     if (q.x > 0.0f || q.y > 0.0f || q.z > 0.0f) {
         const float3 out = (float3)(MAX(q.x, 0.0f), MAX(q.y, 0.0f), MAX(q.z, 0.0f));
-        const float d = sqrt(dot(out, out));
+        const float d = length3(out);
         *normal = out / d * side;
         return d;
     }
@@ -53,12 +54,12 @@ inline float box_distance(float3 x, float3 half_size, float3 *normal)
 
 inline float cylinder_distance(float3 x, float radius, float half_length, float3 *normal)
 {
-    const float rho = sqrt(x.x * x.x + x.y * x.y);
+    const float rho = root_of(x.x * x.x + x.y * x.y);
     const float3 radial = rho > 1e-12f ? (float3)(x.x / rho, x.y / rho, 0.0f) : (float3)(1.0f, 0.0f, 0.0f);
     const float3 axial = (float3)(0.0f, 0.0f, x.z < 0.0f ? -1.0f : 1.0f);
-    const float a = rho - radius, b = fabs(x.z) - half_length;
+    const float a = rho - radius, b = MAX(x.z, -x.z) - half_length;
     if (a > 0.0f && b > 0.0f) {
-        const float d = sqrt(a * a + b * b);
+        const float d = root_of(a * a + b * b);
         *normal = (radial * a + axial * b) / d;
         return d;
     }
@@ -76,7 +77,7 @@ inline float solid_distance(__global const float *s, float3 x, float3 *normal)
     if (kind == BOX) {
         phi = box_distance(point, (float3)(s[5], s[6], s[7]), &n);
     } else if (kind == SPHERE) {
-        const float d = sqrt(dot(point, point));
+        const float d = length3(point);
         n = safe_normal(point, d);
         phi = d - s[5];
     } else if (kind == CYLINDER) {
@@ -90,7 +91,7 @@ inline float solid_distance(__global const float *s, float3 x, float3 *normal)
 inline uint solids_near(__global const float *solids, uint solid_count, float3 low, float3 high, float margin)
 {
     const float3 centre = 0.5f * (low + high), half_size = 0.5f * (high - low);
-    const float reach = sqrt(dot(half_size, half_size)) + margin;
+    const float reach = length3(half_size) + margin;
     uint near = 0;
     for (uint s = 0; s < solid_count; ++s) {
         float3 n;
@@ -99,16 +100,33 @@ inline uint solids_near(__global const float *solids, uint solid_count, float3 l
     return near;
 }
 
-#define IS_NEAR(near, s) ((near) & (1U << MIN(s, 30U)))
-
-// Of the solids near a cluster, those that a particle at x can feel.
-inline uint solids_in_reach(__global const float *solids, uint solid_count, uint near, float3 x, float reach)
+// At most the distance to the solid's surface: enough to pass by, for all lanes at once.
+FORCE_INLINE real distance_bound(__global const float *s, real x, real y, real z)
 {
-    uint felt = 0;
-    for (uint s = 0; s < solid_count; ++s) {
-        float3 n;
-        if (IS_NEAR(near, s) && solid_distance(solids + s * SOLID_COLUMNS, x, &n) < reach) felt |= 1U << MIN(s, 30U);
+    const real dx = x - s[17], dy = y - s[18], dz = z - s[19];
+    const real lx = s[8] * dx + s[9] * dy + s[10] * dz;
+    const real ly = s[11] * dx + s[12] * dy + s[13] * dz;
+    const real lz = s[14] * dx + s[15] * dy + s[16] * dz;
+    const int kind = (int)s[0];
+    real phi = lz;  // PLANE
+    if (kind == BOX) {
+        const real qx = MAX(lx, -lx) - s[5], qy = MAX(ly, -ly) - s[6], qz = MAX(lz, -lz) - s[7];
+        phi = MAX(qx, MAX(qy, qz));
+    } else if (kind == SPHERE) {
+        phi = root(lx * lx + ly * ly + lz * lz + 1e-24f) - s[5];
+    } else if (kind == CYLINDER) {
+        const real a = root(lx * lx + ly * ly + 1e-24f) - s[5], b = MAX(lz, -lz) - s[6];
+        phi = MAX(a, b);
     }
+    return phi * s[1];
+}
+
+// Is any of the solids near a cluster within h of a lane? Per lane.
+FORCE_INLINE lanes_mask lanes_at_walls(__global const float *solids, uint solid_count, uint near, real x, real y, real z, real h)
+{
+    lanes_mask felt = (lanes_mask)(0);
+    for (uint s = 0; s < solid_count; ++s)
+        if (IS_NEAR(near, s)) felt |= distance_bound(solids + s * SOLID_COLUMNS, x, y, z) < h;
     return felt;
 }
 
@@ -125,77 +143,64 @@ inline float4 half_space(__global const float4 *wall_in, float distance, float i
     return (float4)(v.x, v.y * inverse_h, v.z, 0.0f);
 }
 
-// Share of a box along one axis and its slope: solid between -half and half, or all outside of that.
-inline float2 box_axis(__global const float4 *wall_in, float x, float half_size, float inverse_h, int inside)
+// Along one axis of a container, between two walls: room left, its slope, and how much of the gradient along the walls they hide.
+inline float3 container_axis(__global const float4 *wall_in, float x, float half_size, float inverse_h)
 {
-    if (inside) {  // room left between the two walls
-        const float4 a = half_space(wall_in, half_size + x, inverse_h), b = half_space(wall_in, half_size - x, inverse_h);
-        return (float2)((1.0f - a.x) * (1.0f - b.x), -a.y * (1.0f - b.x) + b.y * (1.0f - a.x));
-    }
-    // What lies behind the near face less what lies behind the far one.
+    if ((half_size - MAX(x, -x)) * inverse_h >= 1.0f) return (float3)(1.0f, 0.0f, 0.0f);
+    const float4 a = half_space(wall_in, half_size + x, inverse_h), b = half_space(wall_in, half_size - x, inverse_h);
+    return (float3)((1.0f - a.x) * (1.0f - b.x), b.y * (1.0f - a.x) - a.y * (1.0f - b.x), a.z + b.z);
+}
+
+// Of a solid box: share of what lies behind the near face less what lies behind the far one, and its slope.
+inline float2 block_axis(__global const float4 *wall_in, float x, float half_size, float inverse_h)
+{
     const float side = x < 0.0f ? -1.0f : 1.0f;
     const float4 a = half_space(wall_in, side * x - half_size, inverse_h), b = half_space(wall_in, side * x + half_size, inverse_h);
     return (float2)(a.x - b.x, side * (a.y - b.y));
-}
-
-// (gradient, share) of one solid at x.
-inline float4 solid_share(__global const float *s, __global const float4 *wall_in, float3 x, float inverse_h)
-{
-    if ((int)s[0] != BOX) {
-        float3 n;
-        const float4 v = half_space(wall_in, solid_distance(s, x, &n), inverse_h);
-        return (float4)(v.y * n, v.x);
-    }
-    const int inside = s[1] < 0.0f;
-    const float3 point = to_local(s, x - solid_origin(s));
-    const float2 a = box_axis(wall_in, point.x, s[5], inverse_h, inside);
-    const float2 b = box_axis(wall_in, point.y, s[6], inverse_h, inside);
-    const float2 c = box_axis(wall_in, point.z, s[7], inverse_h, inside);
-    const float3 gradient = to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y));
-    const float product = a.x * b.x * c.x;
-    return inside ? (float4)(-gradient, 1.0f - product) : (float4)(gradient, product);
-}
-
-// (gradient, share) of all solids near a particle: 1 - product of the rooms they leave.
-inline float4 wall_share(
-    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, float3 x, float inverse_h)
-{
-    float room = 1.0f;
-    float3 gradient = (float3)(0.0f);
-    for (uint s = 0; s < solid_count; ++s) {
-        if (!IS_NEAR(near, s)) continue;
-        const float4 one = solid_share(solids + s * SOLID_COLUMNS, wall_in, x, inverse_h);
-        gradient = gradient * (1.0f - one.w) + one.xyz * room;
-        room *= 1.0f - one.w;
-    }
-    return (float4)(gradient, 1.0f - room);
 }
 
 // Beside a wall only part of the pressure gradient along the wall is seen: the fluid's share of it.
 // Scaling the correction along the wall keeps a resting fluid from sinking there.
 inline float along_wall(float shear) { return 1.0f / (1.0f - MIN(shear, 0.5f)); }
 
-inline float3 mend_gradient(
-    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in,
-    float3 x, float inverse_h, float3 correction)
+// (gradient, share) of one solid at x. Also mends a correction by pressure there (along_wall).
+inline float4 solid_share(__global const float *s, __global const float4 *wall_in, float3 x, float inverse_h, float3 *correction)
 {
+    if ((int)s[0] == BOX && s[1] < 0.0f) {
+        const float3 point = to_local(s, x - solid_origin(s));
+        const float3 a = container_axis(wall_in, point.x, s[5], inverse_h);
+        const float3 b = container_axis(wall_in, point.y, s[6], inverse_h);
+        const float3 c = container_axis(wall_in, point.z, s[7], inverse_h);
+        const float fa = along_wall(a.z), fb = along_wall(b.z), fc = along_wall(c.z);
+        *correction = to_world(s, to_local(s, *correction) * (float3)(fb * fc, fa * fc, fa * fb));
+        return (float4)(-to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y)), 1.0f - a.x * b.x * c.x);
+    }
+    float3 n;
+    const float4 v = half_space(wall_in, solid_distance(s, x, &n), inverse_h);
+    const float normal = dot3(*correction, n);
+    *correction = normal * n + along_wall(v.z) * (*correction - normal * n);
+    if ((int)s[0] != BOX) return (float4)(v.y * n, v.x);
+    const float3 point = to_local(s, x - solid_origin(s));
+    const float2 a = block_axis(wall_in, point.x, s[5], inverse_h);
+    const float2 b = block_axis(wall_in, point.y, s[6], inverse_h);
+    const float2 c = block_axis(wall_in, point.z, s[7], inverse_h);
+    return (float4)(to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y)), a.x * b.x * c.x);
+}
+
+// (gradient, share) of all solids near a particle: 1 - product of the rooms they leave. Mends a correction there.
+inline float4 wall_share(
+    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, float3 x, float inverse_h,
+    float3 *correction)
+{
+    float room = 1.0f;
+    float3 gradient = (float3)(0.0f);
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
-        __global const float *row = solids + s * SOLID_COLUMNS;
-        if ((int)row[0] == BOX && row[1] < 0.0f) {
-            const float3 at = to_local(row, x - solid_origin(row));
-            const float a = along_wall(half_space(wall_in, row[5] + at.x, inverse_h).z + half_space(wall_in, row[5] - at.x, inverse_h).z);
-            const float b = along_wall(half_space(wall_in, row[6] + at.y, inverse_h).z + half_space(wall_in, row[6] - at.y, inverse_h).z);
-            const float c = along_wall(half_space(wall_in, row[7] + at.z, inverse_h).z + half_space(wall_in, row[7] - at.z, inverse_h).z);
-            correction = to_world(row, to_local(row, correction) * (float3)(b * c, a * c, a * b));
-            continue;
-        }
-        float3 n;
-        const float factor = along_wall(half_space(wall_in, solid_distance(row, x, &n), inverse_h).z);
-        const float normal = dot(correction, n);
-        correction = normal * n + factor * (correction - normal * n);
+        const float4 one = solid_share(solids + s * SOLID_COLUMNS, wall_in, x, inverse_h, correction);
+        gradient = gradient * (1.0f - one.w) + one.xyz * room;
+        room *= 1.0f - one.w;
     }
-    return correction;
+    return (float4)(gradient, 1.0f - room);
 }
 
 // Distance to face `face` (0..2: the nearer one of each axis) of a container, and its normal.

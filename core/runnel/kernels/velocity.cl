@@ -14,10 +14,10 @@ inline float3 force_acceleration(__global const float *f, float3 x, float3 v, fl
     const int kind = (int)f[0];
     if (kind == WIND) return MIN(f[1], 1.0f / dt) * (vector - v);  // at most to the wind's own velocity
     const float3 offset = (float3)(f[6], f[7], f[8]) - x;
-    const float distance = sqrt(dot(offset, offset));
+    const float distance = length(offset);
     const float weight = f[2] > 1e30f ? 1.0f : MAX(0.0f, 1.0f - distance / f[2]);
     const float3 direction = kind == POINT ? offset : cross(vector, -offset);
-    const float length_d = sqrt(dot(direction, direction));
+    const float length_d = length(direction);
     return length_d > 1e-12f ? f[1] * weight / length_d * direction : (float3)(0.0f);
 }
 
@@ -55,15 +55,15 @@ inline float3 respond(
 {
     const float friction = solid[2], bounce = solid[3], stickiness = solid[4];
     const float3 relative = v - u;
-    const float pushed = dot(push, n);
-    float normal = dot(relative, n);
+    const float pushed = dot3(push, n);
+    float normal = dot3(relative, n);
     float3 tangent = relative - normal * n;
     if (pushed > 0.0f) {  // Coulomb: pressure against the wall counts, not contact alone
-        const float speed = sqrt(dot(tangent, tangent));
+        const float speed = length3(tangent);
         if (speed > 0.0f) tangent *= MAX(0.0f, 1.0f - friction * pushed / (dt * speed));
     }
     if (phi < 1.1f * contact) {
-        const float arriving = dot(v_before - u, n);
+        const float arriving = dot3(v_before - u, n);
         // A particle at rest arrives with what gravity gave it in this step: no bounce. Nor off a wall that did not push:
         // in turned containers rounding leaves a trace of one wall's push along the normals of the others.
         if (pushed > NUDGE * contact && -arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
@@ -83,9 +83,11 @@ inline float3 wall_response(
     __global const float *solids, uint solid_count, uint near, float3 x, float3 v, float3 v_before,
     float3 push, float h, float contact, float dt, float rest_speed, float3 *drift)
 {
+    const int still = push.x == 0.0f && push.y == 0.0f && push.z == 0.0f;  // no wall pushed: only stickiness can act
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
         __global const float *row = solids + s * SOLID_COLUMNS;
+        if (still && row[4] == 0.0f) continue;
         const float3 u = solid_velocity(row, x);
         const int faces = ((int)row[0] == BOX && row[1] < 0.0f) ? 3 : 1;  // a container's walls act each by itself
         for (int face = 0; face < faces; ++face) {
@@ -127,17 +129,18 @@ __kernel void update_velocities(
 
 // ---- viscosity: XSPH, symmetric between phases (5) ----
 inline void add_drag(
-    uint j, real x, real y, real z, real vx, real vy, real vz, real h, real inverse_h, real rho, real c, float2 same,
+    uint entry, real x, real y, real z, real vx, real vy, real vz, real h, real inverse_h, real rho, real c, float2 same,
     __global const float4 *xp_in, __global const float4 *v_in, __global const float2 *fill_in,
     __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
 {
+    const uint j = NEIGHBOR(entry);
     const float4 q = xp_in[j];
     const float4 u = v_in[j];
-    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r = root(SQUARE(dx, dy, dz));
+    const real3_t d = {x - q.x, y - q.y, z - q.z};
     const float rho_j = FLUID_J(j, RHO0) * MAX(fill_in[j].x, 0.5f);
     const real damping = MIN(c, (real)FLUID_J(j, VISCOSITY));
-    const real weight = damping * pair_w(r, h, inverse_h, KERNEL_RADIUS_J(j)) * (FLUID_J(j, RHO0) * VOLUME_J(j)) / (rho + rho_j);
+    const real weight = where_listed(
+        entry, damping * pair_w(d, h, inverse_h, KERNEL_RADIUS_J(j)) * (FLUID_J(j, RHO0) * WEIGHT_J(j)) / (rho + rho_j));
     sum->x += weight * (u.x - vx);
     sum->y += weight * (u.y - vy);
     sum->z += weight * (u.z - vz);
@@ -158,15 +161,13 @@ __kernel void apply_viscosity(
     const real rho = FLUID_I(RHO0) * MAX(own_fill, (real)0.5f);
     const real c = FLUID_I(VISCOSITY);
     const uint2 range = list_range_in[CLUSTER_INDEX];
-    real3_t a = {(real)0.0f, (real)0.0f, (real)0.0f}, b = a;
-    for (uint k = range.x; k < range.x + range.y; k += 2) {
-        add_drag(list_in[k], x, y, z, vx, vy, vz, h, inverse_h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &a);
-        add_drag(list_in[k + 1], x, y, z, vx, vy, vz, h, inverse_h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &b);
-    }
+    real3_t sum = {(real)0.0f, (real)0.0f, (real)0.0f};
+    for (uint k = range.x; k < range.x + range.y; ++k)
+        add_drag(list_in[k], x, y, z, vx, vy, vz, h, inverse_h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &sum);
     const real scale = 2.0f * inverse_passes * PAIR_W_SCALE(inverse_h);
-    STORE((vx + (a.x + b.x) * scale), v_out, x);
-    STORE((vy + (a.y + b.y) * scale), v_out, y);
-    STORE((vz + (a.z + b.z) * scale), v_out, z);
+    STORE((vx + sum.x * scale), v_out, x);
+    STORE((vy + sum.y * scale), v_out, y);
+    STORE((vz + sum.z * scale), v_out, z);
     STORE(LOAD(v_in, w), v_out, w);
 }
 
@@ -177,14 +178,13 @@ inline void add_curl(
 {
     const float4 q = xp_in[j];
     const float4 u = v_in[j];
-    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r = root(SQUARE(dx, dy, dz));
-    const real g = VOLUME_J(j) * pair_slope(r, h, inverse_h, KERNEL_RADIUS_J(j));
+    const real3_t d = {x - q.x, y - q.y, z - q.z};
+    const real g = WEIGHT_J(j) * pair_slope(d, h, inverse_h, KERNEL_RADIUS_J(j));
     const real ux = vx - u.x, uy = vy - u.y, uz = vz - u.z;
     // (v_i - v_j) x (x_i - x_j) dW/dr / r: a rotation Omega gives 2 Omega
-    sum->x += g * (uy * dz - uz * dy);
-    sum->y += g * (uz * dx - ux * dz);
-    sum->z += g * (ux * dy - uy * dx);
+    sum->x += g * (uy * d.z - uz * d.y);
+    sum->y += g * (uz * d.x - ux * d.z);
+    sum->z += g * (ux * d.y - uy * d.x);
 }
 
 __kernel void compute_vorticity(
@@ -198,7 +198,7 @@ __kernel void compute_vorticity(
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t w = {(real)0.0f, (real)0.0f, (real)0.0f};
     for (uint k = range.x; k < range.x + range.y; ++k) {
-        add_curl(list_in[k], x, y, z, vx, vy, vz, h, inverse_h, same, xp_in, v_in, material_in, &w);
+        add_curl(NEIGHBOR(list_in[k]), x, y, z, vx, vy, vz, h, inverse_h, same, xp_in, v_in, material_in, &w);
     }
     const real scale = CURL_SCALE * PAIR_SLOPE_SCALE(inverse_h);
     w.x *= scale; w.y *= scale; w.z *= scale;
@@ -214,12 +214,11 @@ inline void add_swirl(
     __global const float4 *xp_in, __global const float4 *vorticity_in, __global const float4 *material_in, real3_t *sum)
 {
     const float4 q = xp_in[j];
-    const real dx = x - q.x, dy = y - q.y, dz = z - q.z;
-    const real r = root(SQUARE(dx, dy, dz));
-    const real g = VOLUME_J(j) * pair_slope(r, h, inverse_h, KERNEL_RADIUS_J(j)) * (vorticity_in[j].w - strength);
-    sum->x += g * dx;
-    sum->y += g * dy;
-    sum->z += g * dz;
+    const real3_t d = {x - q.x, y - q.y, z - q.z};
+    const real g = WEIGHT_J(j) * pair_slope(d, h, inverse_h, KERNEL_RADIUS_J(j)) * (vorticity_in[j].w - strength);
+    sum->x = fused(g, d.x, sum->x);
+    sum->y = fused(g, d.y, sum->y);
+    sum->z = fused(g, d.z, sum->z);
 }
 
 // v += dt eps h (N x omega), N = eta/|eta|, eta the gradient of |omega| (P001 eq. 19)
@@ -235,8 +234,7 @@ __kernel void apply_confinement(
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t eta = {(real)0.0f, (real)0.0f, (real)0.0f};
     for (uint k = range.x; k < range.x + range.y; ++k) {
-        if (list_in[k] == count) continue;  // the ghost has no vorticity
-        add_swirl(list_in[k], x, y, z, strength, h, inverse_h, same, xp_in, vorticity_in, material_in, &eta);
+        add_swirl(NEIGHBOR(list_in[k]), x, y, z, strength, h, inverse_h, same, xp_in, vorticity_in, material_in, &eta);
     }
     const real length2 = eta.x * eta.x + eta.y * eta.y + eta.z * eta.z;
     const real scale = length2 > 1e-30f

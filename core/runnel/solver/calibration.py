@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-KERNELS = ("wendland", "poly6", "cubic", "gaussian")
+KERNELS = ("even", "wendland", "poly6", "cubic", "gaussian")
 GAUSSIAN_WIDTH = 0.4  # standard deviation over h, times sqrt(2); W(h) is 0.2 % of W(0)
+EVEN = (0.82, -1.46, 1.54)  # W ~ t^4 (a + b t + c t^2) of t = 1 - q^2; see kernel()
 WALL_SAMPLES = 256  # of the wall table over -h .. h
 
 
@@ -42,6 +43,23 @@ def kernel(name: str, dimensions: int) -> tuple[Callable[[Array], Array], Callab
             lambda q: a * np.where(q <= 0.5, 6 * (q**3 - q**2) + 1, 2 * (1 - q) ** 3),
             lambda q: a * np.where(q <= 0.5, 18 * q * q - 12 * q, -6 * (1 - q) ** 2),
         )
+    if name == "even":
+        a, b, c = EVEN
+        # Integral of (1 - q^2)^n over the unit ball: pi^(D/2) n! / Gamma(n + 1 + D/2).
+        ball = [
+            math.pi ** (d / 2) * math.factorial(n) / math.gamma(n + 1 + d / 2) for n in (4, 5, 6)
+        ]
+        scale = 1 / (a * ball[0] + b * ball[1] + c * ball[2])
+
+        def value(q: Array) -> Array:
+            t = 1 - q * q
+            return scale * t**4 * (a + b * t + c * t * t)
+
+        def slope(q: Array) -> Array:
+            t = 1 - q * q
+            return -2 * scale * q * t**3 * (4 * a + 5 * b * t + 6 * c * t * t)
+
+        return value, slope
     if name == "wendland":
         a = {2: 7 / math.pi, 3: 21 / (2 * math.pi)}[d]
         return (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import SOLID_COLUMNS, Survey
-from .program import CLUSTER, FINE_BITS, RADIX_BITS, ROW_BITS, Programs
+from .program import CLUSTER, FINE_BITS, MASKED_ROWS, RADIX_BITS, ROW_BITS, SLOT, Programs
 from .state import DeviceState
 
 if TYPE_CHECKING:
@@ -81,7 +81,10 @@ class OpenCLBackend(DeviceState):
         return min(16384, 512 * math.ceil(ratio**self.model.calibration.dimensions + 1))
 
     def _program(self, *, fine: bool = True, indexed: bool = False) -> dict[str, Any]:
-        return self._programs.get(len(self._radii) > 1, self._levels, self._list_max, fine, indexed)
+        masked = self._rows <= MASKED_ROWS
+        return self._programs.get(
+            len(self._radii) > 1, self._levels, self._list_max, fine, indexed, masked
+        )
 
     def _run(
         self, program: dict[str, Any], name: str, items: int, *args: Any, group: int = 64
@@ -163,7 +166,6 @@ class OpenCLBackend(DeviceState):
             self._until_reorder = self.reorder_interval - 1
             self._reorder(program)
         self._place_predicted(program)
-        self._fill_cells(program)
         self._build_lists(program, grid)
 
     def _extent(self) -> tuple[list[int], int]:
@@ -255,54 +257,53 @@ class OpenCLBackend(DeviceState):
             program,
             "place_predicted",
             padded,
-            *self._take("x v material xp xp2 push pressure fill"),
+            *self._take("x v material index xp xp2 push pressure fill"),
             u32(n),
             u32(padded),
+            u32(self.capacity),
             f32(self._dt),
             self._same,
         )
 
-    def _fill_cells(self, program: dict[str, Any]) -> None:
+    def _fill_rows(self, program: dict[str, Any]) -> None:
         b, n = self._buffers, self._rows
-        self._run(program, "clear_cells", self._slots, b["cell_key"], u32(self._slots))
-        self._run(
-            program,
-            "fill_cells",
-            n,
-            *self._take("key cell_key cell_range"),
-            u32(n),
-            u32(self._slots - 1),
-        )
+        self._cl.enqueue_copy(self.queue, b["used"], np.zeros(4, np.uint32))
+        self._run(program, "clear_rows", self._slots, b["rows"], u32(self._slots))
+        self._run(program, "fill_rows", n, *self._take("key rows used"), u32(n), u32(self._slots - 1))
 
     def _build_lists(self, program: dict[str, Any], grid: Any) -> None:
         b, n = self._buffers, self._rows
         while True:
-            self._cl.enqueue_copy(self.queue, b["used"], np.zeros(2, np.uint32))
+            self._fill_rows(program)
             self._run(
                 program,
                 "build_lists",
                 self._clusters,
-                *self._take(
-                    "xp material index cell_key cell_range list list_range near used solids"
-                ),
+                *self._take("xp material index push rows set_bits list list_range near used solids"),
                 u32(self._solid_count),
                 u32(n),
+                u32(self.capacity),
                 u32(self._slots - 1),
                 u32(self._list_capacity),
                 grid,
                 group=1,
             )
-            used, crowded = (int(v) for v in self._fetch("used", np.uint32, 1, 2)[:, 0])
+            used, crowded, rows = (int(v) for v in self._fetch("used", np.uint32, 1, 3)[:, 0])
             if crowded:
                 raise SimulationError(
                     f"more than {self._list_max} neighbours around eight particles: the fluid "
                     "has collapsed onto itself. Likely cause: a time step too long, or "
                     "overlapping sources."
                 )
+            if 2 * rows > self._slots:
+                self._reserve_rows(rows)
+                continue
             self.list_used = used
             if used <= self._list_capacity:
-                return
+                break
             self._reserve_lists(used + used // 4)
+        # Until here it held the sorted coordinates.
+        self._cl.enqueue_fill_buffer(self.queue, b["push"], f32(0), 0, b["push"].size)
 
     def compute_pressure(self, momentum: float, gain: float) -> None:
         b = self._buffers
@@ -484,11 +485,11 @@ class OpenCLBackend(DeviceState):
                 return self._fetch("gathered", np.float32, 4, found)[:, :3]
             b["gathered"] = self._allocate(16 * (found + found // 4))
 
-    def neighbor_lists(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """(range per cluster, entries): for tests. Entries >= particles are padding."""
+    def neighbor_lists(self) -> tuple[NDArray[np.uint32], ...]:
+        """(range per cluster, particles, bits of the lanes that they are in reach of): for tests."""
         ranges = self._fetch("list_range", np.uint32, 2, self._clusters)
         entries = self._fetch("list", np.uint32, 1, self._list_capacity)[:, 0]
-        return ranges, entries
+        return ranges, entries & 0xFFFFFF, entries >> 24
 
     def synchronize(self) -> None:
         self.queue.finish()

@@ -9,11 +9,20 @@ import numpy as np
 
 from ... import kernels
 from ...errors import DeviceError
-from ...solver.calibration import GAUSSIAN_WIDTH, WALL_SAMPLES, Calibration, kernel
+from ...solver.calibration import (
+    EVEN,
+    GAUSSIAN_WIDTH,
+    KERNELS,
+    WALL_SAMPLES,
+    Calibration,
+    kernel,
+)
 from ...solver.model import Model
 from ..base import SOLID_COLUMNS
 
+SLOT = 12  # uints of a row of cells in the table, as in neighbors.cl
 CLUSTER = 8  # particles that share a neighbour list: the lanes of a vector
+MASKED_ROWS = (1 << 24) - CLUSTER  # most particles whose list entries have room for lane bits
 RADIX_BITS = 8
 ROW_BITS = 5
 FINE_BITS = 3
@@ -28,10 +37,10 @@ class Programs:
         self._built: dict[tuple[int, ...], dict[str, Any]] = {}
 
     def get(
-        self, mixed_sizes: bool, levels: int, list_max: int, fine: bool, indexed: bool
+        self, mixed_sizes: bool, levels: int, list_max: int, fine: bool, indexed: bool, masked: bool
     ) -> dict[str, Any]:
         """Kernels by name, for particles of one or several sizes in so many grid levels."""
-        key = (mixed_sizes, levels, list_max, fine, indexed)
+        key = (mixed_sizes, levels, list_max, fine, indexed, masked)
         if key not in self._built:
             m, c = self._model, self._model.calibration
             defines: dict[str, int | float] = {
@@ -47,6 +56,7 @@ class Programs:
                 "ROW_BITS": ROW_BITS,
                 "RADIX_BITS": RADIX_BITS,
                 "INDEXED": int(indexed),
+                "MASKED_LISTS": int(masked),
                 "SOLID_COLUMNS": SOLID_COLUMNS,
                 **kernel_defines(c),
             }
@@ -74,14 +84,18 @@ def kernel_defines(c: Calibration) -> dict[str, int | float]:
     sharpness = 1 / GAUSSIAN_WIDTH**2
     if c.kernel == "gaussian":
         peak /= 1 - math.exp(-sharpness)
+    if c.kernel == "even":
+        peak /= sum(EVEN)
     slope = {
+        "even": 2 * peak,
         "wendland": 20 * peak,
         "poly6": -float(dw(np.zeros(1))[0]),
         "cubic": peak,
         "gaussian": 2 * peak * sharpness,
     }[c.kernel]
     return {
-        f"KERNEL_{c.kernel.upper()}": 1,
+        **{f"KERNEL_{name.upper()}": int(name == c.kernel) for name in KERNELS},
+        **{f"EVEN_{k}": value for k, value in enumerate(EVEN)},
         "GAUSSIAN_SHARPNESS": sharpness,
         "GAUSSIAN_TAIL": math.exp(-sharpness),
         "W_SCALE": peak / c.lattice_fill,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...errors import DeviceError
 from ...particles import CAPACITIES
 from ...solver.model import Model
-from .program import CLUSTER, RADIX_BITS
+from .program import CLUSTER, RADIX_BITS, SLOT
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -123,14 +123,17 @@ class DeviceState:
         tables = (c.wall_fill, c.wall_slope, c.wall_shear, np.zeros_like(c.wall_fill))
         wall = np.stack(tables, axis=1).astype(np.float32)
         self._buffers["wall"] = self._upload(wall)
+        places = [[k for k in range(8) if byte >> k & 1] for byte in range(256)]
+        set_bits = np.array([bytes(p).ljust(8, b"\0") for p in places]).view(np.uint64)
+        self._buffers["set_bits"] = self._upload(set_bits)
         self._buffers["bounds"] = self._allocate(self.tiles * 32)
         self._buffers["histogram"] = self._allocate(self.tiles * 4 << RADIX_BITS)
-        self._buffers["used"] = self._allocate(8)
+        self._buffers["used"] = self._allocate(16)
         self._buffers["forces"] = self._allocate(16)
         self._buffers["gathered"] = self._allocate(16 * 1024)
 
     def _reserve(self, rows: int) -> None:
-        """Room for `rows` particles and the ghost that ends lists, in predefined steps (P004 7)."""
+        """Room for `rows` particles and the ghosts that fill the last cluster, in predefined steps (P004 7)."""
         wanted = CAPACITIES[bisect_left(CAPACITIES, rows + CLUSTER)]
         if wanted <= self.capacity and wanted * 2 >= self.capacity:
             return
@@ -146,19 +149,22 @@ class DeviceState:
         clusters = wanted // CLUSTER + 1
         new["near"] = self._allocate(4 * clusters)
         new["list_range"] = self._allocate(8 * clusters)
-        self._slots = 1 << math.ceil(math.log2(2 * wanted))
-        new["cell_key"] = self._allocate(8 * self._slots)
-        new["cell_range"] = self._allocate(8 * self._slots)
         new.pop("vorticity", None)
         self.queue.finish()
         self._buffers, self.capacity = new, wanted
         self._reserve_lists(wanted * 14)
+        self._reserve_rows(wanted // 32)
 
     def _reserve_lists(self, entries: int) -> None:
         if entries > self._list_capacity or entries * 4 < self._list_capacity:
             self._buffers.pop("list", None)
             self._list_capacity = entries
             self._buffers["list"] = self._allocate(4 * entries)
+
+    def _reserve_rows(self, rows: int) -> None:
+        """A table for so many rows of cells and as many again; spray has a row per particle."""
+        self._slots = 1 << math.ceil(math.log2(4 * max(16, rows)))
+        self._buffers["rows"] = self._allocate(4 * SLOT * self._slots)
 
     # ---- particles in and out --------------------------------------------------------------------
 

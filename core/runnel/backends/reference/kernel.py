@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...solver.calibration import GAUSSIAN_WIDTH, KERNELS, Calibration, kernel
+from ...solver.calibration import EVEN, GAUSSIAN_WIDTH, KERNELS, Calibration, kernel
 from .compile import inline, uint32, uncompiled
 
-WENDLAND, POLY6, CUBIC, GAUSSIAN = range(4)  # in the order of KERNELS
+_EVEN, WENDLAND, POLY6, CUBIC, GAUSSIAN = range(5)  # in the order of KERNELS
 SHARPNESS = 1 / GAUSSIAN_WIDTH**2
 TAIL = math.exp(-SHARPNESS)
 
@@ -61,6 +61,9 @@ def value_shape(family: int, q: float) -> float:
     """W(q) up to a factor; 0 from q = 1 on."""
     if q >= 1.0:
         return 0.0
+    if family == _EVEN:
+        t = 1.0 - q * q
+        return t * t * t * t * (EVEN[0] + t * (EVEN[1] + t * EVEN[2]))
     if family == WENDLAND:
         t = (1.0 - q) * (1.0 - q)
         return t * t * (4.0 * q + 1.0)
@@ -80,6 +83,9 @@ def slope_shape(family: int, q: float) -> float:
     """dW/dq up to a factor, negative; the spiky kernel's for poly6 ([MM13])."""
     if q >= 1.0:
         return 0.0
+    if family == _EVEN:
+        t = 1.0 - q * q
+        return -q * t * t * t * (4.0 * EVEN[0] + t * (5.0 * EVEN[1] + t * 6.0 * EVEN[2]))
     if family == WENDLAND:
         t = 1.0 - q
         return -q * t * t * t
