@@ -477,7 +477,8 @@ class Solver:
     )
     kernel: Literal["even", "wendland", "poly6", "cubic", "gaussian"] = param(
         "even",
-        help="Smoothing kernel. even follows wendland and is faster; poly6, with the spiky kernel for gradients, is that of the papers.",
+        help="Smoothing kernel. even follows wendland and is faster; poly6, with the spiky kernel "
+        "for gradients, is that of the papers.",
     )
     support: float = param(
         4.4, hard=(3.0, 6.0), soft=(4.0, 5.0),

@@ -35,7 +35,9 @@ class Twins:
         """One pass on both."""
         getattr(self.device, name)(*args)
         if self._shared is not None and name != "find_neighbors":
-            self.reference._neighbors = self._shared[name in ("correct_positions", "apply_viscosity")]
+            self.reference._neighbors = self._shared[
+                name in ("correct_positions", "apply_viscosity")
+            ]
         getattr(self.reference, name)(*args)
 
     def agree(self, what: str, channel: str, tolerance: float | NDArray[Any]) -> None:

@@ -32,7 +32,7 @@ def one_thread() -> Iterator[None]:
 
 def make_model(
     dimensions: int = 3,
-    kernel: str = "wendland",
+    kernel: str = "even",
     *,
     support: float = 4.0,
     exact: bool = False,

@@ -53,7 +53,13 @@ def test_types_come_from_annotations() -> None:
     assert (spec_of(Solver, "iterations").type, spec_of(Solver, "iterations").size) == (int, 2)
     assert (spec_of(Solver, "gravity").type, spec_of(Solver, "gravity").size) == (float, 3)
     assert spec_of(Solver, "time_step").words == ("auto",)
-    assert spec_of(Solver, "kernel").choices == ("wendland", "poly6", "cubic", "gaussian")
+    assert spec_of(Solver, "kernel").choices == (
+        "even",
+        "wendland",
+        "poly6",
+        "cubic",
+        "gaussian",
+    )
     assert spec_of(Output, "channels").size == 0
     assert spec_of(Source, "rate").optional
     assert spec_of(Source, "spacing").required

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import SOLID_COLUMNS, Survey
-from .program import CLUSTER, FINE_BITS, MASKED_ROWS, RADIX_BITS, ROW_BITS, SLOT, Programs
+from .program import CLUSTER, FINE_BITS, MASKED_ROWS, RADIX_BITS, ROW_BITS, Programs
 from .state import DeviceState
 
 if TYPE_CHECKING:
@@ -269,7 +269,9 @@ class OpenCLBackend(DeviceState):
         b, n = self._buffers, self._rows
         self._cl.enqueue_copy(self.queue, b["used"], np.zeros(4, np.uint32))
         self._run(program, "clear_rows", self._slots, b["rows"], u32(self._slots))
-        self._run(program, "fill_rows", n, *self._take("key rows used"), u32(n), u32(self._slots - 1))
+        self._run(
+            program, "fill_rows", n, *self._take("key rows used"), u32(n), u32(self._slots - 1)
+        )
 
     def _build_lists(self, program: dict[str, Any], grid: Any) -> None:
         b, n = self._buffers, self._rows
@@ -279,7 +281,9 @@ class OpenCLBackend(DeviceState):
                 program,
                 "build_lists",
                 self._clusters,
-                *self._take("xp material index push rows set_bits list list_range near used solids"),
+                *self._take(
+                    "xp material index push rows set_bits list list_range near used solids"
+                ),
                 u32(self._solid_count),
                 u32(n),
                 u32(self.capacity),
@@ -486,7 +490,7 @@ class OpenCLBackend(DeviceState):
             b["gathered"] = self._allocate(16 * (found + found // 4))
 
     def neighbor_lists(self) -> tuple[NDArray[np.uint32], ...]:
-        """(range per cluster, particles, bits of the lanes that they are in reach of): for tests."""
+        """(range per cluster, particles, bits of the lanes they are in reach of): for tests."""
         ranges = self._fetch("list_range", np.uint32, 2, self._clusters)
         entries = self._fetch("list", np.uint32, 1, self._list_capacity)[:, 0]
         return ranges, entries & 0xFFFFFF, entries >> 24

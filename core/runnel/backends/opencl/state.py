@@ -133,7 +133,7 @@ class DeviceState:
         self._buffers["gathered"] = self._allocate(16 * 1024)
 
     def _reserve(self, rows: int) -> None:
-        """Room for `rows` particles and the ghosts that fill the last cluster, in predefined steps (P004 7)."""
+        """Room for `rows` particles and ghosts in the last cluster, in steps (P004 7)."""
         wanted = CAPACITIES[bisect_left(CAPACITIES, rows + CLUSTER)]
         if wanted <= self.capacity and wanted * 2 >= self.capacity:
             return
