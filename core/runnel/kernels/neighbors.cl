@@ -199,6 +199,7 @@ __kernel void place_predicted(
 // those of any cells in a line. A slot holds the row's key and where each of its cells begins and ends.
 #define ROW_CELLS 8
 #define SLOT 12  // uints: key (2), first particle of each cell (8) and the end of the last (trap T8), unused
+#define ROWS_MAX(mask) (((mask) + 1) / 2)  // half of the slots stay free
 #define ROW_OF(key) ((key) >> (FINE_BITS + 3))
 #define CELL_IN_ROW(key) ((uint)((key) >> FINE_BITS) & (ROW_CELLS - 1))
 
@@ -222,7 +223,7 @@ __kernel void fill_rows(
     if (i >= count) return;
     const ulong row = ROW_OF(key_in[i]);
     if (i > 0 && ROW_OF(key_in[i - 1]) == row) return;
-    if (atomic_inc(used + 2) > mask / 2) return;
+    if (atomic_inc(used + 2) >= ROWS_MAX(mask)) return;
     uint slot = slot_of(row, mask);
     while (atom_cmpxchg((volatile __global ulong *)(rows + SLOT * slot), EMPTY_KEY, row) != EMPTY_KEY) slot = (slot + 1) & mask;
     __global uint *begins = rows + SLOT * slot + 2;
@@ -406,7 +407,7 @@ __kernel void build_lists(
     const uint cluster = get_global_id(0);
     const uint first = cluster * CLUSTER;
     if (first >= count) return;
-    if (used[2] > mask / 2) return;  // the table is not complete
+    if (used[2] > ROWS_MAX(mask)) return;  // the table is not complete
     cluster_t c;
     load_cluster(&c, xp_in, material_in, first, count);
     twins_t twins;

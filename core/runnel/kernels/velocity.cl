@@ -124,7 +124,8 @@ __kernel void update_velocities(
         xp[i] = to;
     }
     x[i] = (float4)(to.xyz, from.w);
-    v[i] = (float4)(velocity, -pressure_in[i] / (dt * dt));
+    // Pressure: what p pushes with on the lattice, where sum V x dW/dx is -1/CURL_SCALE instead of -1.
+    v[i] = (float4)(velocity, -pressure_in[i] / (CURL_SCALE * dt * dt));
 }
 
 // ---- viscosity: XSPH, symmetric between phases (5) ----

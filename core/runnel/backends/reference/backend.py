@@ -191,7 +191,8 @@ class ReferenceBackend:
                 self.model.ignored_axis,
             ).astype(np.float32)
         d["velocity"][:] = v
-        d["pressure"][:] = -d["multiplier"].astype(np.float64) / self._dt**2
+        per_pressure = self.model.calibration.curl_scale * self._dt**2
+        d["pressure"][:] = -d["multiplier"].astype(np.float64) / per_pressure
         d["position"][:] = d["predicted"]
         d["unconstrained"][:] = d["predicted"]
         self._moving = False
