@@ -18,7 +18,7 @@ __kernel void hold_velocities(
     }
     if (held_in[low] != id) return;
     const float3 stream = held_velocity_in[low].xyz, off = v[i].xyz - stream;
-    const float most = slack * sqrt(dot(stream, stream)), way = sqrt(dot(off, off));
+    const float most = slack * length3(stream), way = length3(off);
     if (way > most) v[i].xyz = stream + (most / way) * off;
 }
 

@@ -250,7 +250,7 @@ inline __global const uint *find_row(ulong row, __global const uint *rows, uint 
 // One work-item per cluster: j belongs to the list if it lies within max(h_i, h_j) of any of the eight.
 // An entry is j and, above it, one bit per lane: is j in reach of that lane now?
 // near_out: bit s set when solid s may matter to the cluster.
-// LIST_MAX: of one cluster; more means a collapsed state, reported by the host.
+// LIST_MAX: candidates of one cluster; more means a collapsed state, reported by the host.
 typedef struct {
     float x[CLUSTER], y[CLUSTER], z[CLUSTER], h[CLUSTER];
     uint size;
@@ -415,7 +415,7 @@ __kernel void build_lists(
     uint found[LIST_MAX + BATCH + 1];
     twins = (int8)(0);
 #endif
-    uint length = 0, exact = 0, start = 0, fits = 0;
+    uint length = 0, exact = 0, start = 0, fits = 0, crowded = 0;
     box_t whole = {(float3)(1e30f), (float3)(-1e30f), 0.0f};
     for (uint k = 0; k < c.size; ++k) whole = join(&c, whole, k);
     const box_t point = {whole.low, whole.low, whole.reach};
@@ -466,6 +466,7 @@ __kernel void build_lists(
                                 if (phase == 1 && fits) list_out[start + length] = ENTRY(j, lanes);
                                 ++length;
 #endif
+                                crowded |= length >= LIST_MAX;
                                 length = MIN(length, (uint)LIST_MAX);
                             }
                         }
@@ -493,7 +494,7 @@ __kernel void build_lists(
     for (uint k = 0; k < c.size; ++k) coincide |= TWINS_OF(twins, k) > 1;
     near_out[cluster] = near | (coincide ? TWIN_BIT : 0U);
 
-    if (length >= LIST_MAX) atomic_or(used + 1, 1U);
+    if (crowded) atomic_or(used + 1, 1U);
 #if LANES_IN_VECTOR
     start = atomic_add(used, length);
     fits = start + length <= capacity;

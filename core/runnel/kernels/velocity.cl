@@ -73,7 +73,7 @@ inline float3 respond(
             if (normal > 0.0f) normal *= keep;
             // The way of this step too: or what sticks would creep by g dt^2 in each.
             const float3 slip = *drift - u;
-            *drift -= (1.0f - keep) * (slip - MIN(dot(slip, n), 0.0f) * n);
+            *drift -= (1.0f - keep) * (slip - MIN(dot3(slip, n), 0.0f) * n);
         }
     }
     return u + normal * n + tangent;

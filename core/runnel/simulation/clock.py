@@ -16,7 +16,7 @@ from ..scene import Scene
 from ..sources import Emitter
 
 MOST_STEPS = 1000  # of a frame
-STIFFEST = 3.0  # root of the largest pressure number of a step of given length
+STIFFEST = 2.0  # spacings that the push of pressure, or a particle, may go in a given time_step
 
 
 class Clock:
@@ -100,9 +100,11 @@ def steps_of_frame(
     length = 1.0 / scene.fps
     solver = scene.solver
     if solver.time_step != "auto":
-        # Far above that number a step is not just inaccurate, it explodes: divide it.
-        spacing = STIFFEST * scene.smallest_spacing
-        least = math.ceil(length * pressure_speed / spacing - 1e-9)
+        # Far above that number a step is not just inaccurate, it explodes; and what hits at more
+        # than some spacings a step lands inside of what it hits. Divide such steps.
+        falling = _acceleration(scene, frame_time(frame, scene)) * length
+        speed = max(now.max_speed + falling, pressure_speed)
+        least = math.ceil(length * speed / (STIFFEST * scene.smallest_spacing) - 1e-9)
         return min(MOST_STEPS, max(1, least, math.ceil(length / solver.time_step - 1e-9)))
     fastest = max(now.max_speed, pressure_speed)
     if not math.isfinite(fastest):

@@ -78,7 +78,7 @@ class OpenCLBackend(DeviceState):
     def _list_max(self) -> int:
         """Neighbours of one cluster at most: large particles may lie among many small ones."""
         ratio = max(self._radii, default=1.0) / min(self._radii, default=1.0)
-        return min(16384, 512 * math.ceil(ratio**self.model.calibration.dimensions + 1))
+        return min(16384, 1024 * math.ceil(ratio**self.model.calibration.dimensions + 1))
 
     def _program(self, *, fine: bool = True, indexed: bool = False) -> dict[str, Any]:
         masked = self._rows <= MASKED_ROWS
