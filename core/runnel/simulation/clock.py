@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ..backends.base import Survey
 from ..colliders import Solids
-from ..errors import SimulationError
 from ..motion import active_times, frame_time
 from ..scene import Scene
 from ..sources import Emitter
@@ -99,19 +98,17 @@ def steps_of_frame(
     """
     length = 1.0 / scene.fps
     solver = scene.solver
+    start = frame_time(frame, scene)
+    fastest = max(now.max_speed + _acceleration(scene, start) * length, pressure_speed)
+    if not math.isfinite(fastest):
+        fastest = pressure_speed  # the step will say which particle it is
     if solver.time_step != "auto":
         # Far above that number a step is not just inaccurate, it explodes; and what hits at more
         # than some spacings a step lands inside of what it hits. Divide such steps.
-        falling = _acceleration(scene, frame_time(frame, scene)) * length
-        speed = max(now.max_speed + falling, pressure_speed)
-        least = math.ceil(length * speed / (STIFFEST * scene.smallest_spacing) - 1e-9)
+        least = math.ceil(length * fastest / (STIFFEST * scene.smallest_spacing) - 1e-9)
         return min(MOST_STEPS, max(1, least, math.ceil(length / solver.time_step - 1e-9)))
-    fastest = max(now.max_speed, pressure_speed)
-    if not math.isfinite(fastest):
-        raise SimulationError("the speed of a particle is not finite", frame=frame)
-    start = frame_time(frame, scene)
     speed = max(
-        fastest + _acceleration(scene, start) * length,
+        fastest,
         solids.speed(start, start + length),
         *(emitter.speed for emitter in emitters),
         0.0,
