@@ -108,13 +108,8 @@ def test_a_correction_keeps_momentum(backend_name: str, dimensions: int) -> None
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
-def test_every_iteration_keeps_momentum(
-    backend_name: str, dimensions: int, request: pytest.FixtureRequest
-) -> None:
+def test_every_iteration_keeps_momentum(backend_name: str, dimensions: int) -> None:
     """The same in later iterations, when particles have left the places pairs were found at."""
-    if devices.choose(backend_name).kind != "reference":
-        reason = "pairs that come into reach count on one side only: residues 2e-4 (3D), 9e-4 (2D)"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     assert momentum_residues(dimensions, backend_name, 5).max() <= 1e-6
 
 
@@ -191,11 +186,8 @@ def colliding_drops() -> dict[str, Any]:
     return scene(source=drops, fluids=fluids, solver={"gravity": [0, 0, 0]})
 
 
-def test_free_fluid_keeps_momentum(backend_name: str, request: pytest.FixtureRequest) -> None:
+def test_free_fluid_keeps_momentum(backend_name: str) -> None:
     """Drops that collide without gravity: within 1e-5 of the momentum that they exchange."""
-    if devices.choose(backend_name).kind != "reference":
-        reason = "as above: 1.3e-4 of the exchange is lost (reference 9e-7)"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     total, of_light = [], []
     for sim in run(colliding_drops(), 0.15, backend_name):
         p = mass(sim)[:, None] * velocity(sim)

@@ -25,7 +25,7 @@ inline real tensile_correction(
     return -both * excess;
 }
 
-// `acts`, in the first iteration, is known at each call: two versions of the loop, of which the one without is shorter.
+// `acts` is known at each call: two versions of the loop, of which the one without is shorter.
 inline void add_correction(
     const int acts, float tensile, uint entry, real x, real y, real z, real p, real h, real inverse_h, real rho0, real sigma, float2 same,
     __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
@@ -36,9 +36,7 @@ inline void add_correction(
     const real3_t d = {x - q.x, y - q.y, z - q.z};
     real both = p + q.w;
     if (acts) both += tensile_correction(j, d, h, inverse_h, h_j, rho0, sigma, tensile, material_in, fluids_in);
-    real factor = WEIGHT_J(j) * both * pair_slope(d, h, inverse_h, h_j);
-    // In the first iteration pairs out of reach are zero anyhow.
-    if (!acts) factor = where_listed(entry, factor);
+    const real factor = where_listed(entry, WEIGHT_J(j) * both * pair_slope(d, h, inverse_h, h_j));
     sum->x = fused(factor, d.x, sum->x);
     sum->y = fused(factor, d.y, sum->y);
     sum->z = fused(factor, d.z, sum->z);
@@ -62,7 +60,7 @@ inline float3 part_twins(
         const float mass_j = fluids_in[PHASE(j)].RHO0 * material_in[j].y;
         const float share = 2.0f * mass_j / (mass + mass_j);
         const float sign = id < other ? 1.0f : -1.0f;
-        sum += sign * share * 0.01f * h * hash_direction(MIN(id, other) * 0x9E3779B9U + MAX(id, other));
+        sum += sign * share * 0.03f * h * hash_direction(MIN(id, other) * 0x9E3779B9U + MAX(id, other));
     }
     return sum;
 }

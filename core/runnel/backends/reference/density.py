@@ -28,7 +28,7 @@ Doubles = NDArray[np.float64]
 Ids = NDArray[np.uint32]
 
 COINCIDENT = 1e-5  # [h], pairs nearer than this are twins
-TWIN_STEP = 0.01  # [h], about what twins move apart by in a correction
+TWIN_STEP = 0.03  # [h], about what twins move apart by in a correction
 REGULARISATION = 0.01  # of exact multipliers, relative to the filled neighbourhood
 
 
