@@ -14,7 +14,6 @@ import pytest
 from numpy.typing import NDArray
 
 import runnel
-from runnel.backends import devices
 from runnel.backends.base import FORCE_COLUMNS, SOLID_COLUMNS, Backend
 from runnel.simulation.setup import make_model, open_backend
 from runnel.solver.acceleration import weights
@@ -202,7 +201,6 @@ def test_free_fluid_keeps_momentum(backend_name: str) -> None:
 
 FINGERPRINT = """
 import hashlib, json, sys
-from runnel.backends import devices
 devices.prepare_environment()
 import runnel
 digest = hashlib.sha256()
