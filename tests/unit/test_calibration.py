@@ -165,3 +165,39 @@ def test_wall_tables_are_monotone(name, dimensions):
 def test_unknown_kernel_is_refused():
     with pytest.raises(ValueError, match="poly6, cubic, gaussian"):
         kernel("spline", 3)
+
+
+def shear_moduli(name: str, dimensions: int, support: float) -> tuple[float, float]:
+    """G of docs/theory (support) for both shears of the lattice, by differences of the kernel."""
+    points = lattice(dimensions, support / 2) / (support / 2)
+    s = (points**2).sum(axis=1)
+    _, slope = kernel(name, dimensions)
+
+    def by_square(at: np.ndarray) -> np.ndarray:
+        return slope(np.sqrt(at)) / (2 * np.sqrt(at))
+
+    first = by_square(s)
+    second = (by_square(s + 1e-6) - by_square(s - 1e-6)) / 2e-6
+    x, y = points[:, 0], points[:, 1]
+    virial = -np.sum(2 * s * first)
+    moduli = [
+        4 * np.sum(shear**2 * second + (x * x + y * y) * first) / virial
+        for shear in (x * x - y * y, 2 * x * y)
+    ]
+    return float(moduli[0]), float(moduli[1])
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_the_lattice_is_no_crystal(dimensions):
+    """Nothing holds it against shear at the default support; at h = 2 d something does."""
+    assert max(shear_moduli("even", dimensions, 4.4)) <= 0
+    assert min(shear_moduli("even", dimensions, 4.4)) >= -0.15  # but it does not burst either
+    assert max(shear_moduli("even", dimensions, 4.0)) > 0.1
+
+
+def test_even_follows_wendland():
+    """Slopes within 2 % of the largest where neighbours are."""
+    q = np.linspace(0.42, 1, 100)
+    (_, even), (_, wendland) = kernel("even", 3), kernel("wendland", 3)
+    largest = np.abs(wendland(np.linspace(0, 1, 100))).max()
+    assert np.abs(even(q) - wendland(q)).max() <= 0.02 * largest
