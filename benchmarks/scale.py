@@ -136,7 +136,7 @@ def measure_fountain(args: argparse.Namespace) -> Row:
         source["spacing"] = args.fountain_spacing
     scene = type(example("fountain")).from_dict(data)
     allocated: list[float] = []
-    fill, end = (0.5, 1.0) if args.quick else (FILLED, FILLED + args.fountain_seconds)
+    end = FILLED + args.fountain_seconds
 
     def allocate(original: Any, nbytes: int) -> Any:
         if nbytes >= LARGE:
@@ -156,15 +156,15 @@ def measure_fountain(args: argparse.Namespace) -> Row:
                 say(f"fountain: {sim.time:.2f} of {end:g} s, {sim.particles.count} particles")
         emitted = sum(account.count for account in sim.ledger.emitted.values())
         counts = {"particles": sim.particles.count, "emitted": emitted}
-    late = [ms for at, ms in steps if at >= fill]
+    late = [ms for at, ms in steps if at >= FILLED]
     return {
         **counts,
         "steps": len(late),
         "median_ms": median(late),
         "p99_ms": float(np.percentile(late, 99)),
         "largest_ms": max(late),
-        "reallocations_filling": sum(at < fill for at in allocated),
-        "reallocations": sum(at >= fill for at in allocated),
+        "reallocations_filling": sum(at < FILLED for at in allocated),
+        "reallocations": sum(at >= FILLED for at in allocated),
     }
 
 
@@ -301,7 +301,7 @@ def main() -> int:
         if args.docs:
             publish("rate", rate_text(row))
     if not args.no_fountain:
-        key = f"fountain {args.fountain_spacing} {args.fountain_seconds} {args.quick} {commit()}"
+        key = f"fountain {args.fountain_spacing} {args.fountain_seconds} {commit()}"
         row = stored.get(key) or stored.add(key, measure_fountain(args))
         print(fountain_text(row))
         if args.docs:
