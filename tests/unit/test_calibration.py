@@ -196,8 +196,8 @@ def test_the_lattice_is_no_crystal(dimensions):
 
 
 def test_even_follows_wendland():
-    """Slopes within 2 % of the largest where neighbours are."""
+    """Slopes within 3 % of the largest where neighbours are."""
     q = np.linspace(0.42, 1, 100)
     (_, even), (_, wendland) = kernel("even", 3), kernel("wendland", 3)
     largest = np.abs(wendland(np.linspace(0, 1, 100))).max()
-    assert np.abs(even(q) - wendland(q)).max() <= 0.02 * largest
+    assert np.abs(even(q) - wendland(q)).max() <= 0.03 * largest

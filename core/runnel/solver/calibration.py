@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 KERNELS = ("even", "wendland", "poly6", "cubic", "gaussian")
 GAUSSIAN_WIDTH = 0.4  # standard deviation over h, times sqrt(2); W(h) is 0.2 % of W(0)
-EVEN = (0.6, -0.84, 1.1)  # W ~ t^4 (a + b t + c t^2) of t = 1 - q^2; see kernel()
+EVEN = (0.69, -1.09, 1.28)  # W ~ t^4 (a + b t + c t^2) of t = 1 - q^2; see kernel()
 WALL_SAMPLES = 256  # of the wall table over -h .. h
 
 
