@@ -185,6 +185,7 @@ inline real kernel_slope(real q2)
 #endif
 
 inline real power_of_dimension(real x) { return DIMENSIONS == 3 ? x * x * x : x * x; }
+inline real power_of_8(real x) { return (x * x) * (x * x) * ((x * x) * (x * x)); }
 
 // A well-mixed 32-bit hash: the source of every "random" direction, the same on all devices.
 inline uint hash_uint(uint x)
@@ -271,25 +272,42 @@ inline real pair_slope(real3_t d, real h_i, real inverse_h_i, float h_j)
     return 0.5f * SLOPE_SCALE * (kernel_slope(r2 * square_i) * power_of_dimension(inverse_h_i) * square_i
                                  + kernel_slope(r2 * square_j) * power_of_dimension((real)inverse_h_j) * square_j);
 }
-#elif KERNEL_EVEN
-inline real one_less_square(real3_t d, real h, real inverse_h)  // t = 1 - q^2 in the fewest operations
+#elif KERNEL_EVEN && MODERATE_RADII
+// In the fewest operations: h^2 t = h^2 - r^2 is not divided by h^2, so values come in units of h^8, slopes in units of
+// h^6. Radii must not be extreme, or these powers leave the range of floats.
+inline real square_left(real3_t d, real h)
 {
-    const real room = fused(-d.x, d.x, fused(-d.y, d.y, fused(-d.z, d.z, h * h)));
-    return MAX(room, (real)0.0f) * (inverse_h * inverse_h);
+    const real left = fused(-d.x, d.x, fused(-d.y, d.y, fused(-d.z, d.z, h * h)));
+    return MAX(left, (real)0.0f);
 }
-inline real pair_w(real3_t d, real h, real inverse_h, float h_j) { return even_w(one_less_square(d, h, inverse_h)); }
-inline real pair_slope(real3_t d, real h, real inverse_h, float h_j) { return even_slope(one_less_square(d, h, inverse_h)); }
+inline real pair_w(real3_t d, real h, real inverse_h, float h_j)
+{
+    const real t = square_left(d, h), i2 = inverse_h * inverse_h;
+    return fused(t, fused(t, EVEN_2 * i2 * i2, EVEN_1 * i2), (real)EVEN_0) * ((t * t) * (t * t));
+}
+inline real pair_slope(real3_t d, real h, real inverse_h, float h_j)
+{
+    const real t = square_left(d, h), i2 = inverse_h * inverse_h;
+    return fused(t, fused(t, -6.0f * EVEN_2 * i2 * i2, -5.0f * EVEN_1 * i2), (real)(-4.0f * EVEN_0)) * ((t * t) * t);
+}
+#define PAIR_W_UNIT(inverse_h) power_of_8(inverse_h)
+#define PAIR_SLOPE_UNIT(inverse_h) (power_of_8(inverse_h) / ((inverse_h) * (inverse_h)))
 #else
 inline real pair_w(real3_t d, real h, real inverse_h, float h_j) { return kernel_w(square_of(d) * (inverse_h * inverse_h)); }
 inline real pair_slope(real3_t d, real h, real inverse_h, float h_j) { return kernel_slope(square_of(d) * (inverse_h * inverse_h)); }
 #endif
 
+#ifndef PAIR_W_UNIT
+#define PAIR_W_UNIT(inverse_h) ((real)1.0f)
+#define PAIR_SLOPE_UNIT(inverse_h) ((real)1.0f)
+#endif
 #if MIXED_SIZES
 #define PAIR_W_SCALE(inverse_h) ((real)1.0f)
 #define PAIR_SLOPE_SCALE(inverse_h) ((real)1.0f)
 #else
-#define PAIR_W_SCALE(inverse_h) (same.y * W_SCALE * power_of_dimension(inverse_h))
-#define PAIR_SLOPE_SCALE(inverse_h) (same.y * SLOPE_SCALE * power_of_dimension(inverse_h) * (inverse_h) * (inverse_h))
+#define PAIR_W_SCALE(inverse_h) (same.y * W_SCALE * power_of_dimension(inverse_h) * PAIR_W_UNIT(inverse_h))
+#define PAIR_SLOPE_SCALE(inverse_h) \
+    (same.y * SLOPE_SCALE * power_of_dimension(inverse_h) * (inverse_h) * (inverse_h) * PAIR_SLOPE_UNIT(inverse_h))
 #endif
 
 // ---- entries of neighbour lists: j, and above it a bit per lane that j is in reach of at the start of a step ----

@@ -10,7 +10,7 @@ inline real tensile_correction(
     const real w = pair_w(d, h, inverse_h, h_j)
         / (0.5f * TENSILE_REFERENCE * (power_of_dimension(inverse_h) + 1.0f / power_of_dimension((real)h_j)));
 #else
-    const real w = pair_w(d, h, inverse_h, h_j) * (W_SCALE / TENSILE_REFERENCE);
+    const real w = pair_w(d, h, inverse_h, h_j) * (PAIR_W_UNIT(inverse_h) * (W_SCALE / TENSILE_REFERENCE));
 #endif
     const real w2 = w * w;
     const real excess = MAX(w2 * w2 - TENSILE_OFFSET, (real)0.0f);

@@ -4,7 +4,8 @@ Behind the newest layer of a stream there is nothing. A layer that pressure thro
 little, stands in the way of the next, which is thrown back farther: with many steps per layer that
 grows by a factor from layer to layer, until a wide stream bursts. In a real nozzle the fluid behind
 carries the stream. Here the velocity of what is within h of the mouth is given, but for a hundredth
-of it. Positions still yield to pressure, so a blocked nozzle presses and does not pop.
+of it. Positions still yield to pressure: a nozzle in front of a wall presses no harder than it
+moves in a step.
 """
 
 from __future__ import annotations

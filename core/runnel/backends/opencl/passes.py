@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import SOLID_COLUMNS, Survey
-from .program import CLUSTER, FINE_BITS, MASKED_ROWS, RADIX_BITS, ROW_BITS, Programs
+from .program import (
+    CLUSTER,
+    FINE_BITS,
+    MASKED_ROWS,
+    MODERATE,
+    RADIX_BITS,
+    ROW_BITS,
+    Programs,
+    Variant,
+)
 from .state import DeviceState
 
 if TYPE_CHECKING:
@@ -81,9 +90,17 @@ class OpenCLBackend(DeviceState):
         return min(16384, 1024 * math.ceil(ratio**self.model.calibration.dimensions + 1))
 
     def _program(self, *, fine: bool = True, indexed: bool = False) -> dict[str, Any]:
-        masked = self._rows <= MASKED_ROWS
+        low, high = min(self._radii, default=1.0), max(self._radii, default=1.0)
         return self._programs.get(
-            len(self._radii) > 1, self._levels, self._list_max, fine, indexed, masked
+            Variant(
+                mixed_sizes=len(self._radii) > 1,
+                levels=self._levels,
+                list_max=self._list_max,
+                fine=fine,
+                indexed=indexed,
+                masked=self._rows <= MASKED_ROWS,
+                moderate=MODERATE[0] <= low and high <= MODERATE[1],
+            )
         )
 
     def _run(

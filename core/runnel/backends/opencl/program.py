@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,35 @@ from ..base import SOLID_COLUMNS
 SLOT = 12  # uints of a row of cells in the table, as in neighbors.cl
 CLUSTER = 8  # particles that share a neighbour list: the lanes of a vector
 MASKED_ROWS = (1 << 24) - CLUSTER  # most particles whose list entries have room for lane bits
+MODERATE = (1e-4, 1e3)  # radii [m] whose eighth power floats hold, with room to spare
 RADIX_BITS = 8
 ROW_BITS = 5
 FINE_BITS = 3
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a build of the kernels is for."""
+
+    mixed_sizes: bool  # more than one kernel radius
+    levels: int  # of the neighbour grid
+    list_max: int  # candidates of a cluster at most
+    fine: bool  # keys have room for the place within a cell
+    indexed: bool  # data are not in the order of the keys
+    masked: bool  # list entries have room for lane bits
+    moderate: bool  # no radius whose eighth power leaves the range of floats
+
+    @property
+    def defines(self) -> dict[str, int | float]:
+        return {
+            "MIXED_SIZES": int(self.mixed_sizes),
+            "LEVELS": self.levels,
+            "LIST_MAX": self.list_max,
+            "FINE_BITS": FINE_BITS if self.fine else 0,
+            "INDEXED": int(self.indexed),
+            "MASKED_LISTS": int(self.masked),
+            "MODERATE_RADII": int(self.moderate),
+        }
 
 
 class Programs:
@@ -34,34 +61,26 @@ class Programs:
     def __init__(self, cl: Any, context: Any, model: Model, vector_lanes: bool) -> None:
         self._cl, self._context = cl, context
         self._model, self._vector_lanes = model, vector_lanes
-        self._built: dict[tuple[int, ...], dict[str, Any]] = {}
+        self._built: dict[Variant, dict[str, Any]] = {}
 
-    def get(
-        self, mixed_sizes: bool, levels: int, list_max: int, fine: bool, indexed: bool, masked: bool
-    ) -> dict[str, Any]:
-        """Kernels by name, for particles of one or several sizes in so many grid levels."""
-        key = (mixed_sizes, levels, list_max, fine, indexed, masked)
-        if key not in self._built:
+    def get(self, variant: Variant) -> dict[str, Any]:
+        """Kernels by name."""
+        if variant not in self._built:
             m, c = self._model, self._model.calibration
             defines: dict[str, int | float] = {
                 "LANES_IN_VECTOR": int(self._vector_lanes),
                 "DIMENSIONS": c.dimensions,
                 "IGNORED_AXIS": m.ignored_axis,
-                "MIXED_SIZES": int(mixed_sizes),
                 "MIXED_FLUIDS": int(len(m.rest_density) > 1),
                 "EXACT": int(m.exact),
-                "LEVELS": levels,
-                "LIST_MAX": list_max,
-                "FINE_BITS": FINE_BITS if fine else 0,
                 "ROW_BITS": ROW_BITS,
                 "RADIX_BITS": RADIX_BITS,
-                "INDEXED": int(indexed),
-                "MASKED_LISTS": int(masked),
                 "SOLID_COLUMNS": SOLID_COLUMNS,
+                **variant.defines,
                 **kernel_defines(c),
             }
-            self._built[key] = self._build(kernels.options(defines))
-        return self._built[key]
+            self._built[variant] = self._build(kernels.options(defines))
+        return self._built[variant]
 
     def _build(self, flags: list[str]) -> dict[str, Any]:
         program = self._cl.Program(self._context, kernels.source())

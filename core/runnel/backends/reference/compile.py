@@ -30,7 +30,10 @@ uint64 = cast(Callable[[Any], int], np.uint64)
 
 
 def _package_stamp() -> tuple[tuple[str, int, int], ...]:
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    here = Path(__file__).parent
+    # With the files that constants come from: they are compiled in.
+    constants = [here.parent / "base.py", here.parents[1] / "solver" / "calibration.py"]
+    files = [*sorted(here.glob("*.py")), *constants]
     return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files)
 
 
