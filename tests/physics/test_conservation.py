@@ -201,6 +201,7 @@ def test_free_fluid_keeps_momentum(backend_name: str) -> None:
 
 FINGERPRINT = """
 import hashlib, json, sys
+from runnel.backends import devices
 devices.prepare_environment()
 import runnel
 digest = hashlib.sha256()
