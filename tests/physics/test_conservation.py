@@ -77,9 +77,13 @@ def begin(it: runnel.Scene, rows: dict[str, Any], device: str, dt: float) -> tup
 
 
 def residues(m: Floats, at: Floats, change: Floats) -> tuple[float, float]:
-    """|sum m dx| and |sum x x m dx|, over the sums of the moduli."""
+    """|sum m dx| and |sum x x m dx|, over the sums of the moduli.
+
+    Less what rounding of the places themselves may add up to: late corrections are small.
+    """
     moved = m * np.linalg.norm(change, axis=1)
-    linear = np.linalg.norm(m @ change) / moved.sum()
+    rounding = 2.0**-24 * np.linalg.norm(m[:, None] * at)
+    linear = max(0.0, np.linalg.norm(m @ change) - rounding) / moved.sum()
     angular = np.linalg.norm(m @ np.cross(at, change)) / (moved @ np.linalg.norm(at, axis=1))
     return float(linear), float(angular)
 
