@@ -58,8 +58,8 @@ class Writer(Protocol):
 
     suffix: str  # of a frame's file, with the dot
 
-    def write(self, path: Path, frame: Frame) -> None:
-        """Write a frame's file aside and put it in place."""
+    def write(self, path: Path, frame: Frame) -> list[Path]:
+        """Write a frame's files aside and put them in place; returns them."""
 
     def finish(self, folder: Path, files: dict[int, Path]) -> list[Path]:
         """Write what ties the frames together; returns those files."""
@@ -75,6 +75,10 @@ def _writer(name: str, shot: Shot) -> Writer:
         from .ply import PlyWriter
 
         return PlyWriter(shot)
+    if name == "bgeo":
+        from .bgeo import BgeoWriter
+
+        return BgeoWriter(shot)
     raise RunnelError(f"{name} files cannot be written yet.")
 
 
@@ -97,13 +101,14 @@ def export_frames(
     shot = _shot(cache, options)
     writer = _writer(options.format, shot)
     written: dict[int, Path] = {}
+    files: list[Path] = []
     for done, number in enumerate(numbers, 1):
         path = folder / f"particles.{number:04d}{writer.suffix}"
-        writer.write(path, read_frame(cache, number, options, shot))
+        files += writer.write(path, read_frame(cache, number, options, shot))
         written[number] = path
         if on_frame is not None:
             on_frame(done, len(numbers))
-    return [*written.values(), *(writer.finish(folder, written) if written else [])]
+    return [*files, *(writer.finish(folder, written) if written else [])]
 
 
 def _shot(cache: Cache, options: ExportOptions) -> Shot:

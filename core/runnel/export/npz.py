@@ -17,7 +17,7 @@ class NpzWriter:
     def __init__(self, shot: Shot) -> None:
         self.shot = shot
 
-    def write(self, path: Path, frame: Frame) -> None:
+    def write(self, path: Path, frame: Frame) -> list[Path]:
         header = {
             "format": "runnel-export",
             "scene": self.shot.name,
@@ -29,6 +29,7 @@ class NpzWriter:
             "detail": plain(frame.detail),
         }
         write_pack(path, header, frame.channels, "none")
+        return [path]
 
     def finish(self, folder: Path, files: dict[int, Path]) -> list[Path]:
         return []

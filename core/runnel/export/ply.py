@@ -32,7 +32,7 @@ class PlyWriter:
     def __init__(self, shot: Shot) -> None:
         self.shot = shot
 
-    def write(self, path: Path, frame: Frame) -> None:
+    def write(self, path: Path, frame: Frame) -> list[Path]:
         columns = _columns(frame)
         kind = np.dtype([(name, values.dtype.newbyteorder("<")) for name, values in columns])
         with write_aside(path) as file:
@@ -42,6 +42,7 @@ class PlyWriter:
                 for name, values in columns:
                     rows[name] = values[start : start + len(rows)]
                 file.write(rows.tobytes())
+        return [path]
 
     def _header(self, frame: Frame, columns: list[tuple[str, NDArray[Any]]]) -> str:
         lines = ["ply", "format binary_little_endian 1.0"]
