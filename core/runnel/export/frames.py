@@ -79,6 +79,10 @@ def _writer(name: str, shot: Shot) -> Writer:
         from .bgeo import BgeoWriter
 
         return BgeoWriter(shot)
+    if name == "usd":
+        from .usd import UsdWriter
+
+        return UsdWriter(shot)
     raise RunnelError(f"{name} files cannot be written yet.")
 
 
