@@ -83,7 +83,9 @@ def _writer(name: str, shot: Shot) -> Writer:
         from .usd import UsdWriter
 
         return UsdWriter(shot)
-    raise RunnelError(f"{name} files cannot be written yet.")
+    from .vdb import VdbWriter
+
+    return VdbWriter(shot)
 
 
 def export_frames(

@@ -25,7 +25,7 @@ class ExportOptions:
     scale: float = _option(1.0, "units of the files in a metre: 100 writes centimetres")
     up: str = _option("scene", "axis that points up in the files: y, z, or scene for the scene's")
     surface: bool = _option(False, "surfaces that `runnel mesh` wrote come along (usd, bgeo)")
-    voxel: float = _option(0.0, "size of voxels [m] (vdb); 0 takes the smallest spacing")
+    voxel: float = _option(0.0, "size of voxels [m] (vdb); 0 takes the smallest radius")
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
