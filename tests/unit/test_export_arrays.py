@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ import runnel
 from runnel.cache import Cache
 from runnel.cli import main
 from runnel.errors import RunnelError, SceneError
-from runnel.export import ExportOptions, export_frames
+from runnel.export import FORMATS, ExportOptions, export_frames
 from runnel.export.frames import turning
 
 from .export_caches import channels, filled
@@ -175,6 +176,13 @@ def test_a_frame_without_particles_is_a_file(tmp_path: Path, kind: str) -> None:
 
 
 # ---- the command
+
+
+def test_guide_names_every_option_and_format() -> None:
+    guide = Path(__file__).resolve().parents[2] / "docs/guide/export.md"
+    text = guide.read_text(encoding="utf-8")
+    flags = [f"--{item.name}" for item in dataclasses.fields(ExportOptions)]
+    assert [word for word in (*flags, *FORMATS) if f"`{word}`" not in text] == ["--format"]
 
 
 def test_command_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
