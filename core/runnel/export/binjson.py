@@ -126,7 +126,10 @@ class Decoder:
 
     def document(self) -> Any:
         """The one value a file holds."""
-        return self._value(self._kind(), 0)
+        value = self._value(self._kind(), 0)
+        if self._at != len(self._data):
+            raise self._wrong("something follows the end of the geometry")
+        return value
 
     def _wrong(self, what: str) -> MeshError:
         return MeshError(f"byte {self._at}: {what}")
