@@ -64,7 +64,7 @@ def test_points_by_clip_and_alone(tmp_path: Path, alone: bool) -> None:
     from pxr import Usd, UsdGeom
 
     files = exported(filled(tmp_path))
-    assert [path.name for path in files[-2:]] == ["particles.manifest.usda", "particles.usda"]
+    assert [path.name for path in files[-2:]] == ["particles_manifest.usda", "particles.usda"]
     for frame in (1, 2, 3):
         stage = Usd.Stage.Open(str(files[frame - 1] if alone else files[-1]))
         prim = stage.GetPrimAtPath("/fluid/particles")

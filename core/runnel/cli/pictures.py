@@ -74,7 +74,7 @@ def _add_options(parser: argparse.ArgumentParser, options: type) -> None:
         else:
             how |= {"type": type(default), "metavar": item.name.upper()}
         shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
-        told = f"default {'none' if shown is None else shown}"
+        told = f"default {'none' if shown in (None, '') else shown}"
         parser.add_argument(flag, help=f"{text} ({told})" if text else told, **how)
 
 

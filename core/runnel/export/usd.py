@@ -20,7 +20,7 @@ from .frames import Frame, Shot
 Array = NDArray[Any]
 
 ROOT = "/fluid"
-MASTER, MANIFEST = "particles.usda", "particles.manifest.usda"
+MASTER, MANIFEST = "particles.usda", "particles_manifest.usda"
 # Channels with attributes of their own in UsdGeomPoints; the others become primvars.
 _OWN = ("position", "velocity", "radius", "id")
 _VECTORS = ("m", "m/s", "m/s^2", "1/s", "N")  # units whose triples are vectors in space
