@@ -382,6 +382,19 @@ def _read_ply(data: bytes) -> Arrays:
     return _mesh(vertices, _whole(faces[0], face, sizes), sizes, lambda n: f"vertex {n}", face)
 
 
+def ply_values(data: bytes) -> dict[str, Floats]:
+    """All numbers of the vertices of a PLY file, by name."""
+    elements, layout, place = _ply_header(data)
+    body = _Body(None, data, ">" if layout == "binary_big_endian" else "<")
+    if layout == "ascii":
+        body, place = _Body(_numbers(data[place:], _line(data, place)), b"", ""), 0
+    for element in elements:
+        columns, _, place = _ply_element(body, element, place)
+        if element.name == "vertex":
+            return columns
+    raise MeshError("header: there are no vertices")
+
+
 def _ply_header(data: bytes) -> tuple[list[_Element], str, int]:
     """Elements, layout, and where the body begins."""
     end = re.search(rb"^end_header[ \t]*(\r\n|\n|\r)", data[:_PLY_HEADER], re.MULTILINE)

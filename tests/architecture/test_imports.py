@@ -16,7 +16,17 @@ PACKAGE = CORE / "runnel"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 HOSTS = {"bpy", "bmesh", "mathutils", "hou"}
-LAZY = {"pyopencl", "numba", "openvdb", "pyopenvdb", "PIL", "pysplashsurf", "zstandard", "bpy"}
+LAZY = {
+    "pyopencl",
+    "numba",
+    "openvdb",
+    "pyopenvdb",
+    "PIL",
+    "pysplashsurf",
+    "zstandard",
+    "bpy",
+    "pxr",
+}
 LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 800, 60
 
 # From the bottom up: a module imports from rows above its own here, or from its own package.
@@ -31,6 +41,7 @@ LAYERS = (
     "solver.step",
     "simulation cache progress",
     "preview surface report bench estimate",
+    "export",
     "cli",
     "__main__",
 )

@@ -10,8 +10,8 @@ every channel are kept twice, in the zip and in the manifest: damage is reported
 File names come from frame numbers, never from the manifest. docs/decisions/0003-cache-format.md
 """
 
-from .files import plain, write_aside
+from .files import path_aside, plain, write_aside
 from .manifest import Channel, FrameEntry, Manifest
 from .store import Cache
 
-__all__ = ["Cache", "Channel", "FrameEntry", "Manifest", "plain", "write_aside"]
+__all__ = ["Cache", "Channel", "FrameEntry", "Manifest", "path_aside", "plain", "write_aside"]

@@ -40,6 +40,25 @@ def write_aside(path: Path) -> Iterator[BinaryIO]:
             aside.unlink(missing_ok=True)
 
 
+@contextmanager
+def path_aside(path: Path) -> Iterator[Path]:
+    """Like write_aside for libraries that want a path; it keeps the ending of `path`."""
+    aside = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield aside
+        _replace(aside, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise CacheError(
+            f"{path}: cannot be written ({error.strerror or error}). Free some space or choose a "
+            "folder you may write to; everything written before is intact."
+        ) from error
+    finally:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+
+
 def _replace(source: Path, target: Path) -> None:
     """os.replace, patient where an open reader blocks it (Windows)."""
     for wait in (0.05, 0.2, 1.0):

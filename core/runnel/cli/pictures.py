@@ -1,4 +1,4 @@
-"""`runnel preview`, `mesh`, `report`: what is made from a cache."""
+"""`runnel preview`, `mesh`, `export`, `report`: what is made from a cache."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from ..cache import Cache
 from ..errors import SceneError
+from ..export import ExportOptions
 from ..preview import PreviewOptions
 from ..progress import Progress
 from ..surface import SurfaceOptions
@@ -32,6 +33,13 @@ def add_parsers(commands: Any) -> None:
     _add_options(mesh, SurfaceOptions)
     mesh.set_defaults(command=make_mesh)
 
+    export = commands.add_parser(
+        "export", help="files for other programs: usd, bgeo, vdb, ply, npz"
+    )
+    _add_common(export, "DIR/export")
+    _add_options(export, ExportOptions)
+    export.set_defaults(command=make_export)
+
     report = commands.add_parser("report", help="a page about a run: report.html, report.json")
     report.add_argument("dir", metavar="DIR", help="folder of a cache")
     report.add_argument("--out", metavar="DIR", help="folder to write to (default: the cache)")
@@ -48,10 +56,15 @@ def _add_common(parser: argparse.ArgumentParser, target: str) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser, options: type) -> None:
-    """A flag for each field; its default tells the type."""
+    """A flag for each field; its default tells the type. Without a default it must be given."""
     for item in dataclasses.fields(options):
         flag, default = "--" + item.name.replace("_", "-"), item.default
         how: dict[str, Any] = {"default": None, "dest": f"option_{item.name}"}
+        text = item.metadata.get("help", "")
+        if default is dataclasses.MISSING:
+            how |= {"required": True, "metavar": item.name.upper()}
+            parser.add_argument(flag, help=text, **how)
+            continue
         if isinstance(default, bool):
             how["action"] = argparse.BooleanOptionalAction
         elif isinstance(default, tuple):
@@ -61,7 +74,8 @@ def _add_options(parser: argparse.ArgumentParser, options: type) -> None:
         else:
             how |= {"type": type(default), "metavar": item.name.upper()}
         shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
-        parser.add_argument(flag, help=f"default {'none' if shown is None else shown}", **how)
+        told = f"default {'none' if shown in (None, '') else shown}"
+        parser.add_argument(flag, help=f"{text} ({told})" if text else told, **how)
 
 
 def _options(args: argparse.Namespace, options: type) -> Any:
@@ -106,6 +120,14 @@ def make_mesh(args: argparse.Namespace) -> int:
     return _tell(args, mesh_frames(args.dir, _frames(args), args.out, options, on_frame=show))
 
 
+def make_export(args: argparse.Namespace) -> int:
+    from ..export import export_frames
+
+    options = _options(args, ExportOptions)
+    show = _counter(args)
+    return _tell(args, export_frames(args.dir, options, _frames(args), args.out, on_frame=show))
+
+
 def make_report(args: argparse.Namespace) -> int:
     from ..report import write_report
 
@@ -130,7 +152,7 @@ def _tell(args: argparse.Namespace, files: list[Path]) -> int:
     if args.json:
         say_json({"files": [str(path) for path in files]})
         return 0
-    frames = [path for path in files if path.stem.startswith(("frame_", "surface"))]
+    frames = [path for path in files if path.stem.startswith(("frame_", "surface", "particles."))]
     rest = [path for path in files if path not in frames]
     if len(frames) > 2:  # a long sequence in one line
         say(f"{frames[0]} ... {frames[-1].name} ({len(frames)} files)")

@@ -1,0 +1,71 @@
+"""Surfaces that `runnel mesh` left beside a cache, read to go along with the particles."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cache import Cache
+from ..errors import MeshError, RunnelError
+from ..mesh_formats import READERS, ply_values
+from ..meshes import MAX_BYTES
+from ..surface import Mesh
+
+_KNOWN = {"velocity": ("vx", "vy", "vz"), "normal": ("nx", "ny", "nz")}
+_PART = re.compile(r"(.+)_(\d+)")  # of a channel with several numbers
+
+
+def find_surfaces(cache: Cache, number: int) -> dict[str, Mesh]:
+    """Surfaces of a frame by name: "surface", or "surface_water" and so on."""
+    folder = cache.directory / "mesh"
+    found: dict[str, Mesh] = {}
+    for suffix in (".ply", ".obj"):  # PLY has the velocities
+        for path in sorted(folder.glob(f"surface*_{number:06d}{suffix}")):
+            name = path.stem[: -len(f"_{number:06d}")]
+            if name not in found:
+                found[name] = read_surface(path)
+    if not found:
+        raise RunnelError(
+            f"{folder}: holds no surface of frame {number}. Make it first with: "
+            f"runnel mesh {cache.directory}"
+        )
+    return found
+
+
+def read_surface(path: Path) -> Mesh:
+    """A mesh with what its vertices carry."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise MeshError(f"more than {MAX_BYTES} bytes are not read", file=path)
+        data = path.read_bytes()
+    except OSError as error:
+        raise MeshError(f"cannot be read: {error.strerror or error}", file=path) from None
+    try:
+        vertices, triangles = READERS[path.suffix](data)
+        values = _attributes(ply_values(data)) if path.suffix == ".ply" else {}
+    except MeshError as error:
+        raise error.in_file(path) from None
+    return Mesh(vertices.astype(np.float32), triangles, values)
+
+
+def _attributes(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
+    """Columns put together again: vx, vy, vz to velocity; heat_0, heat_1 to heat."""
+    rest = {name: values for name, values in columns.items() if name not in ("x", "y", "z")}
+    found = {}
+    for name, parts in _KNOWN.items():
+        if all(part in rest for part in parts):
+            found[name] = [rest.pop(part) for part in parts]
+    for name, values in rest.items():
+        match = _PART.fullmatch(name)
+        base = match[1] if match and f"{match[1]}_0" in rest else name
+        found.setdefault(base, []).append(values)
+    return {
+        name: np.stack(values, axis=1).astype(np.float32).squeeze(axis=1)
+        if len(values) == 1
+        else np.stack(values, axis=1).astype(np.float32)
+        for name, values in found.items()
+    }
