@@ -15,7 +15,7 @@ from ..scene import Scene
 from ..sources import Emitter
 
 MOST_STEPS = 1000  # of a frame
-STIFFEST = 2.0  # spacings that the push of pressure, or a particle, may go in a given time_step
+STIFFEST = 1.5  # spacings that the push of pressure, or a particle, may go in a given time_step
 
 
 class Clock:
