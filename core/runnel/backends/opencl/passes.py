@@ -510,7 +510,7 @@ class OpenCLBackend(DeviceState):
         """(range per cluster, particles, bits of the lanes they are in reach of): for tests."""
         ranges = self._fetch("list_range", np.uint32, 2, self._clusters)
         entries = self._fetch("list", np.uint32, 1, self._list_capacity)[:, 0]
-        return ranges, entries & 0xFFFFFF, entries >> 24
+        return ranges, entries & u32(0xFFFFFF), entries >> u32(24)
 
     def synchronize(self) -> None:
         self.queue.finish()
