@@ -42,9 +42,9 @@ def tensile_stiffness(kappa: float) -> float:
 
 
 # P004 limits the attraction of one iteration to f; we limit that of a step, all iterations
-# together. At a quarter of f a surface is pulled by about 0.15 spacings in a step at kappa = 1;
+# together. At 0.3 f a surface is pulled by about 0.17 spacings in a step at kappa = 1;
 # twice that tears drops apart.
-ATTRACTION_SHARE = 0.25
+ATTRACTION_SHARE = 0.3
 TENSION_STEP = 0.004  # [s]; in shorter steps tension is a force, independent of the step's length
 
 
