@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from runnel.backends.base import (
     BOX,
     CYLINDER,
+    FIELD,
     FORCE_COLUMNS,
     PLANE,
     POINT,
@@ -19,8 +21,14 @@ from runnel.backends.base import (
     VORTEX,
     WIND,
 )
+from runnel.backends.reference.field import world_of
 from runnel.backends.reference.solids import signed_distances
+from runnel.fields.grid import SparseField, default_settings
+from runnel.fields.rasterize import field_of_mesh
+from runnel.fields.velocity import deform
+from runnel.meshes import Mesh
 from runnel.solver.model import Model
+from tests.unit.field_meshes import cube, sphere, torus
 from tests.unit.reference_setup import channels, lattice_block, make_model, random_rotation, solid
 
 Array = NDArray[np.float64]
@@ -80,7 +88,9 @@ class Case:
             x[chosen[: self.twins]] = x[chosen[self.twins :]]
         if self.dimensions == 2:
             x = into_plane(x, self.ignored_axis)
-        depth = signed_distances(self.solid_rows().astype(np.float64), x)[0].min(axis=1, initial=1)
+        axis = self.ignored_axis if self.dimensions == 2 else -1
+        world = world_of(self.solid_rows(), fields(), axis)
+        depth = signed_distances(world, x)[0].min(axis=1, initial=1)
         kept = rng.permutation(np.flatnonzero(depth > 0.15 * d))[: self.count]
         assert self.count is None or len(kept) == self.count
         x, d = x[kept], d[kept]
@@ -112,6 +122,13 @@ class Case:
     def placed(self, point: Sequence[float]) -> Array:
         flat = np.array(point, np.float64)
         return into_plane(flat[None], self.ignored_axis)[0] if self.dimensions == 2 else flat
+
+    def off_cells(self, point: Sequence[float]) -> Array:
+        """Of a field in 2D: so that the plane does not lie on cells' borders, where the gradient
+        jumps."""
+        return self.placed(point) + (
+            0.013 * np.eye(3)[self.ignored_axis] if self.dimensions == 2 else 0
+        )
 
     def endless(self, half: Sequence[float]) -> Array:
         """Half sizes; without end along the axis left out."""
@@ -213,7 +230,59 @@ def _free_box(case: Case, rng: np.random.Generator) -> NDArray[np.float32]:
     return solid(BOX, half, inside=True, origin=case.placed(MIDDLE))
 
 
+@cache
+def fields() -> tuple[SparseField, ...]:
+    """What rows of fields give numbers of."""
+    coarse = default_settings(0.05, 0.25)
+    ball = sphere(0.15, 40)
+    larger = Mesh(ball.vertices * [1.1, 1.0, 1.2] + 0.01, ball.triangles)
+    sheet = Mesh(np.array([[0, 0, 0], [1, 0, 0.2], [0, 1, 0], [1, 1, 0]]), np.array(
+        [[0, 1, 2], [2, 1, 3]], np.int32))  # fmt: skip
+    return (
+        field_of_mesh(torus(0.2, 0.09, 60, 30), coarse),
+        field_of_mesh(cube((-0.29,) * 3, 0.58), replace(coarse, mode="inside")),
+        field_of_mesh(sheet, replace(coarse, mode="shell")),
+        deform(ball, ball, 0.04, coarse),
+        deform(ball, larger, 0.04, coarse),
+    )
+
+
+def _torus(case: Case, rng: np.random.Generator) -> NDArray[np.float32]:
+    origin, turn = case.off_cells((0.35, 0.3, 0.2)), case.turned(0.6)
+    return solid(FIELD, (0.9,), origin=origin, rotation=turn, **SURFACE, **case.motion())
+
+
+def _mesh_tank(case: Case, rng: np.random.Generator) -> NDArray[np.float32]:
+    origin, turn = case.placed(MIDDLE), case.turned(0.07)
+    return solid(
+        FIELD, (1.02,), origin=origin, rotation=turn, fields=(1, 1), **SURFACE, **case.motion()
+    )
+
+
+def _sheet(case: Case, rng: np.random.Generator) -> NDArray[np.float32]:
+    origin, turn = case.placed((-0.2, -0.2, 0.1)), case.turned(0.1)
+    return solid(FIELD, (1.1,), origin=origin, rotation=turn, fields=(2, 2), **SURFACE)
+
+
+def _breathing(case: Case, rng: np.random.Generator) -> NDArray[np.float32]:
+    origin, turn = case.off_cells((0.3, 0.3, 0.35)), case.turned(0.9)
+    return solid(
+        FIELD, (0.8, 0.6), origin=origin, rotation=turn, fields=(3, 4), **SURFACE, **case.motion()
+    )
+
+
+def _box_shell(case: Case, rng: np.random.Generator) -> NDArray[np.float32]:
+    half = case.endless((0.22, 0.25, 0.21))
+    origin, turn = case.placed(MIDDLE), case.turned(0.3)
+    return solid(BOX, half, origin=origin, rotation=turn, shell=0.03, **SURFACE, **case.motion())
+
+
 SOLIDS = {
+    "torus": _torus,
+    "mesh tank": _mesh_tank,
+    "sheet": _sheet,
+    "breathing": _breathing,
+    "box shell": _box_shell,
     "plane": _plane,
     "box in": _box_in,
     "box out": _box_out,
@@ -239,7 +308,9 @@ def forces(case: Case) -> NDArray[np.float32]:
 
 def sinks(case: Case) -> NDArray[np.float32]:
     origin = case.placed((0.5, 0.5, 0.1))
-    return solid(SPHERE, (0.12,), origin=origin)[None]
+    ball = solid(SPHERE, (0.12,), origin=origin)
+    mesh = solid(FIELD, (0.5,), origin=case.placed((0.1, 0.1, 0.5)), fields=(3, 3))
+    return np.stack([ball, mesh])
 
 
 EVERYTHING = ("plane", "box in", "box out", "sphere out", "cylinder out")
@@ -259,4 +330,8 @@ CASES = (
          solids=("free box", "plane"), reorder_interval=5, count=221),
     Case("cubic", kernel="cubic", solids=("plane",), count=157, twins=3),
     Case("exact", exact=True, solids=("plane", "box out"), count=161),
+    Case("meshes", support=4.4, fluids=2, ratio=2.15, solids=("mesh tank", "breathing")),
+    Case("sheet", solids=("sheet", "plane"), reorder_interval=5),
+    Case("flat meshes", dimensions=2, solids=("torus", "breathing", "box shell")),
+    Case("mesh and box", solids=("torus", "free box", "box shell")),
 )  # fmt: skip

@@ -22,7 +22,7 @@ from tests.parity import scenes
 from tests.unit.reference_setup import chebyshev
 
 device, lanes = sys.argv[1:]
-case = scenes.Case("bits", ratio=2.15, fluids=3, solids=("plane", "box in", "sphere out"), twins=2)
+case = scenes.Case("bits", ratio=2.15, fluids=3, solids=("plane", "box in", "breathing"), twins=2)
 model = case.model()
 if device == "reference":
     from runnel.backends.reference import ReferenceBackend
@@ -32,7 +32,7 @@ else:
     _, queue = devices.open_context(devices.choose(device))
     backend = OpenCLBackend(model, queue, vector_lanes=lanes == "vector", reorder_interval=3)
 backend.load(case.rows())
-backend.set_solids(case.solid_rows())
+backend.set_solids(case.solid_rows(), scenes.fields())
 low, high = np.full(3, -1, np.float32), np.full(3, 2, np.float32)
 for step in range({steps}):
     backend.predict(case.dt, case.gravity(), scenes.forces(case))
@@ -45,7 +45,7 @@ for step in range({steps}):
     backend.apply_viscosity()
     backend.compute_vorticity()
     backend.apply_confinement()
-    backend.remove(scenes.sinks(case), low, high, step * case.dt)
+    backend.remove(scenes.sinks(case), low, high, step * case.dt, scenes.fields())
 digest = hashlib.sha256(repr((error, backend.survey(), backend.count)).encode())
 for name in ("id", "position", "velocity", "pressure"):
     values = backend.read(name)

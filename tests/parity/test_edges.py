@@ -10,7 +10,7 @@ from runnel.backends.opencl import OpenCLBackend
 from runnel.backends.reference import ReferenceBackend
 from runnel.errors import SimulationError
 from tests.parity.compare import Twins, by_id
-from tests.parity.scenes import Case
+from tests.parity.scenes import Case, fields
 from tests.parity.test_passes import Run
 from tests.unit.reference_setup import (
     NO_FORCES,
@@ -220,7 +220,7 @@ def test_what_memory_held_before_does_not_matter(ratio, make_backend, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(OpenCLBackend, "_allocate", filled)
             twins = begin(make_backend, case.rows(), case.model(), reorder_interval=2)
-            twins.both("set_solids", case.solid_rows())
+            twins.both("set_solids", case.solid_rows(), fields())
             for _ in range(3):
                 step(twins, case.dt)
         names = ("id", "position", "velocity", "pressure", "fill", "vorticity")

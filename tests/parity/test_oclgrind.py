@@ -22,7 +22,7 @@ _, queue = devices.open_context(devices.choose())
 model = case.model()
 backend = OpenCLBackend(model, queue, vector_lanes={lanes}, reorder_interval=2)
 backend.load(case.rows())
-backend.set_solids(case.solid_rows())
+backend.set_solids(case.solid_rows(), scenes.fields())
 low, high = (case.placed((v, v, v)).astype(np.float32) for v in (-0.1, 1.0))
 before = backend.count
 for step in range(3):
@@ -38,14 +38,14 @@ for step in range(3):
     backend.compute_vorticity()
     backend.apply_confinement()
     if step == 1:
-        backend.remove(scenes.sinks(case), low, high, 3 * case.dt)
+        backend.remove(scenes.sinks(case), low, high, 3 * case.dt, scenes.fields())
 assert len(backend.positions_inside(np.stack([low, high])[None])) > 0
 found = backend.survey()
 assert found.bad_id is None and np.isfinite(backend.read("velocity")).all()
 assert 0 < backend.count < before
 print(before, "particles")
 """
-SOLIDS = ("plane", "box in", "box out", "sphere out", "cylinder out")
+SOLIDS = ("plane", "box in", "box out", "breathing", "torus")
 CASES = {
     "mixed": {"ratio": 2.6, "fluids": 3, "solids": SOLIDS, "twins": 3, "viscosity": 0.6},
     "flat": {"dimensions": 2, "solids": ("box in", "sphere out"), "twins": 3, "kernel": "cubic"},

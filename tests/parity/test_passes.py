@@ -31,7 +31,7 @@ class Run:
         options = {"reorder_interval": case.reorder_interval}
         self.twins = Twins(make(model, **options), ReferenceBackend(model))
         self.twins.both("load", rows)
-        self.twins.both("set_solids", case.solid_rows())
+        self.twins.both("set_solids", case.solid_rows(), scenes.fields())
         self.time = 0.0
 
     def spacing(self) -> np.ndarray:
@@ -104,7 +104,7 @@ class Run:
         self.time += case.dt
         low, high = case.placed((-0.1, -0.1, -0.1)), case.placed((1.0, 1.0, 1.0))
         bounds = low.astype(np.float32), high.astype(np.float32)
-        twins.both("remove", scenes.sinks(case), *bounds, self.time)
+        twins.both("remove", scenes.sinks(case), *bounds, self.time, scenes.fields())
         found, expected = twins.device.survey(), twins.reference.survey()
         assert found.count == expected.count == twins.device.count
         assert found.max_speed == pytest.approx(expected.max_speed, rel=1e-5)

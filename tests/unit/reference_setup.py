@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from runnel.backends.base import BOX, CYLINDER, FORCE_COLUMNS, PLANE, SOLID_COLUMNS, SPHERE
+from runnel.backends.base import BOX, CYLINDER, FIELD, FORCE_COLUMNS, PLANE, SOLID_COLUMNS, SPHERE
 from runnel.backends.reference import ReferenceBackend
 from runnel.solver.acceleration import weights
 from runnel.solver.calibration import calibrate
@@ -149,14 +149,17 @@ def solid(
     stickiness: float = 0.0,
     velocity: ArrayLike = (0.0, 0.0, 0.0),
     angular: ArrayLike = (0.0, 0.0, 0.0),
+    fields: Sequence[int] = (0, 0),
+    shell: float = 0.0,
 ) -> NDArray[np.float32]:
-    """A packed row; `rotation` is world -> local."""
-    assert kind in (PLANE, BOX, SPHERE, CYLINDER)
+    """A packed row; `rotation` is world -> local. Of a field, `size` is (scale, share)."""
+    assert kind in (PLANE, BOX, SPHERE, CYLINDER, FIELD)
     row = np.zeros(SOLID_COLUMNS, np.float32)
     row[0:5] = kind, -1 if inside else 1, friction, bounce, stickiness
     row[5 : 5 + len(size)] = size
     row[8:17] = np.ravel(np.eye(3) if rotation is None else rotation)
     row[17:20], row[20:23], row[23:26] = origin, velocity, angular
+    row[26:28], row[28] = fields, shell
     return row
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from ..fields.grid import SparseField
 
 # Channels a backend holds while simulating: name -> (dtype, width).
 SOLVER_CHANNELS: dict[str, tuple[type, int]] = {
@@ -22,13 +25,18 @@ SOLVER_CHANNELS: dict[str, tuple[type, int]] = {
 
 # Columns of a packed solid (colliders, sinks): one float32 row each.
 SOLID_COLUMNS = 32
-PLANE, BOX, SPHERE, CYLINDER = range(4)
-# 0 kind; 1 mode: +1 solid outside of fluid ("outside"), -1 container ("inside")
+PLANE, BOX, SPHERE, CYLINDER, FIELD = range(5)
+# 0 kind; 1 mode: +1 solid outside of fluid ("outside"), -1 container ("inside"); of a field always
+#     +1, since its distances are in the fluid's sense whatever the mode
 # 2 friction; 3 bounce; 4 stickiness
 # 5:8 size: box half extents; sphere radius; cylinder radius, half length (along local z)
 #     plane: nothing, the solid is local z < 0
+#     field: 5 scale (world = scale x local); 6 share of the second field, in time
 # 8:17 rotation world -> local, row by row; 17:20 origin in the world, at the end of the step
 # 20:23 velocity of the origin; 23:26 angular velocity [rad/s], world
+# 26, 27 field: numbers of the first and the second field. The second's velocity channel, if it has
+#     one, is what carries the first into the second, and adds to the row's own velocity
+# 28 half thickness of a shell, 0 if it is none; of planes, boxes, spheres, cylinders
 # In 2D, packing makes boxes and cylinders endless along the ignored axis.
 
 # Columns of a packed force: one float32 row each.
@@ -37,6 +45,11 @@ WIND, POINT, VORTEX = range(3)  # drag is wind of velocity 0
 # 0 kind; 1 strength; 2 radius (inf = no fall-off); 3:6 velocity or axis; 6:9 centre
 
 Array = NDArray[np.float32]
+
+
+def same_fields(a: Sequence[SparseField], b: Sequence[SparseField]) -> bool:
+    """Whether both are the very same fields in the same order: then nothing goes to the device."""
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
 @dataclass(frozen=True)
@@ -71,8 +84,8 @@ class Backend(Protocol):
     def write(self, name: str, values: NDArray[Any]) -> None:
         """Replace a channel, values in the device's own order (as `read` returns)."""
 
-    def set_solids(self, solids: Array) -> None:
-        """Colliders at the end of the coming step."""
+    def set_solids(self, solids: Array, fields: Sequence[SparseField] = ()) -> None:
+        """Colliders at the end of the coming step, and the fields that rows give numbers of."""
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         """v += dt a; x* = x + dt v."""
@@ -101,7 +114,10 @@ class Backend(Protocol):
     def apply_confinement(self) -> None:
         """Vorticity confinement; needs compute_vorticity before."""
 
-    def remove(self, sinks: Array, low: Array, high: Array, time: float) -> None:
+    def remove(
+        self, sinks: Array, low: Array, high: Array, time: float,
+        fields: Sequence[SparseField] = (),
+    ) -> None:  # fmt: skip
         """Mark as dead what lies in a sink, outside low..high, or past its expiry.
 
         They leave at the next find_neighbors, and no longer count at once.

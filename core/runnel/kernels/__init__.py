@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 
-ORDER = ("common", "solids", "neighbors", "density", "correction", "velocity", "emission")
+ORDER = ("common", "fields", "solids", "neighbors", "density", "correction", "velocity", "emission")
 
 
 def source() -> str:

@@ -1,11 +1,13 @@
 // solids.cl: distance to packed solids, what they add to the density, contact.
 // Rows of SOLID_COLUMNS floats, columns as in backends/base.py. Twin: backends/reference.
-// A sampled sparse field will be one more kind: it only has to answer solid_distance().
 
 #define PLANE 0
 #define BOX 1
 #define SPHERE 2
 #define CYLINDER 3
+#define FIELD 4
+#define IS_SHELL(s) ((s)[28] > 0.0f)
+#define IS_CONTAINER(s) ((int)(s)[0] == BOX && (s)[1] < 0.0f)  // whose walls act each by itself
 #define TWIN_BIT 0x80000000U
 #define IS_NEAR(near, s) ((near) & (1U << MIN(s, 30U)))
 
@@ -25,9 +27,22 @@ inline float3 to_world(__global const float *s, float3 v)
 
 inline float3 solid_origin(__global const float *s) { return (float3)(s[17], s[18], s[19]); }
 
+inline float3 in_scene_plane(float3 v)
+{
+#if IGNORED_AXIS == 1
+    v.y = 0.0f;
+#elif IGNORED_AXIS == 2
+    v.z = 0.0f;
+#endif
+    return v;
+}
+
 inline float3 solid_velocity(__global const float *s, float3 x)
 {
-    return (float3)(s[20], s[21], s[22]) + cross3((float3)(s[23], s[24], s[25]), x - solid_origin(s));
+    const float3 away = x - solid_origin(s);
+    float3 u = (float3)(s[20], s[21], s[22]) + cross3((float3)(s[23], s[24], s[25]), away);
+    if ((int)s[0] == FIELD) u += in_scene_plane(s[5] * to_world(s, sample_velocity(SECOND_FIELD(s), to_local(s, away) / s[5])));
+    return u;
 }
 
 inline float3 safe_normal(float3 v, float length_v)
@@ -67,12 +82,29 @@ inline float cylinder_distance(float3 x, float radius, float half_length, float3
     return MAX(a, b);
 }
 
+// In 2D the plane of the scene cuts the field: the way to the surface within that plane is longer than that in space.
+inline float section_distance(float phi, float band, float3 *normal)
+{
+#if IGNORED_AXIS >= 0
+    const float3 flat = in_scene_plane(*normal);
+    const float steep = length3(flat);
+    *normal = direction_of(flat);
+    if (MAX(phi, -phi) < band) phi /= MAX(steep, 0.5f);
+#endif
+    return phi;
+}
+
 // Signed distance from the fluid's side (negative in the solid) and the world normal into the fluid.
 inline float solid_distance(__global const float *s, float3 x, float3 *normal)
 {
     const float3 point = to_local(s, x - solid_origin(s));
     const int kind = (int)s[0];
     float3 n = (float3)(0.0f, 0.0f, 1.0f);
+    if (kind == FIELD) {
+        const float phi = s[5] * field_distance(s, point / s[5], &n);
+        *normal = to_world(s, n);
+        return section_distance(phi, s[5] * FIRST_FIELD(s)[4], normal);
+    }
     float phi = point.z;  // PLANE
     if (kind == BOX) {
         phi = box_distance(point, (float3)(s[5], s[6], s[7]), &n);
@@ -83,8 +115,9 @@ inline float solid_distance(__global const float *s, float3 x, float3 *normal)
     } else if (kind == CYLINDER) {
         phi = cylinder_distance(point, s[5], s[6], &n);
     }
-    *normal = to_world(s, n) * s[1];
-    return phi * s[1];
+    const float turn = IS_SHELL(s) && phi < 0.0f ? -1.0f : s[1];  // a shell has two sides
+    *normal = to_world(s, n) * turn;
+    return phi * turn - s[28];
 }
 
 // Bits of the solids (the last of them share bit 30) whose surface may come within `margin` of the box low..high.
@@ -117,8 +150,15 @@ FORCE_INLINE real distance_bound(__global const float *s, real x, real y, real z
     } else if (kind == CYLINDER) {
         const real a = root(lx * lx + ly * ly + 1e-24f) - s[5], b = MAX(lz, -lz) - s[6];
         phi = MAX(a, b);
+    } else if (kind == FIELD) {
+        const float inverse = 1.0f / s[5];
+        FOR_LANES {
+            const float3 point = (float3)(LANE_OF(lx), LANE_OF(ly), LANE_OF(lz)) * inverse;
+            LANE_OF(phi) = s[5] * row_bound(s, point);
+        }
+        return phi;
     }
-    return phi * s[1];
+    return IS_SHELL(s) ? MAX(phi, -phi) - s[28] : phi * s[1];
 }
 
 // Is any of the solids near a cluster within h of a lane? Per lane.
@@ -166,7 +206,7 @@ inline float along_wall(float shear) { return 1.0f / (1.0f - MIN(shear, 0.5f)); 
 // (gradient, share) of one solid at x. Also mends a correction by pressure there (along_wall).
 inline float4 solid_share(__global const float *s, __global const float4 *wall_in, float3 x, float inverse_h, float3 *correction)
 {
-    if ((int)s[0] == BOX && s[1] < 0.0f) {
+    if (IS_CONTAINER(s)) {
         const float3 point = to_local(s, x - solid_origin(s));
         const float3 a = container_axis(wall_in, point.x, s[5], inverse_h);
         const float3 b = container_axis(wall_in, point.y, s[6], inverse_h);
@@ -179,7 +219,7 @@ inline float4 solid_share(__global const float *s, __global const float4 *wall_i
     const float4 v = half_space(wall_in, solid_distance(s, x, &n), inverse_h);
     const float normal = dot3(*correction, n);
     *correction = normal * n + along_wall(v.z) * (*correction - normal * n);
-    if ((int)s[0] != BOX) return (float4)(v.y * n, v.x);
+    if ((int)s[0] != BOX || IS_SHELL(s)) return (float4)(v.y * n, v.x);
     const float3 point = to_local(s, x - solid_origin(s));
     const float2 a = block_axis(wall_in, point.x, s[5], inverse_h);
     const float2 b = block_axis(wall_in, point.y, s[6], inverse_h);
@@ -219,7 +259,7 @@ inline float3 put_outside(__global const float *solids, uint solid_count, uint n
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
         __global const float *row = solids + s * SOLID_COLUMNS;
-        if ((int)row[0] == BOX && row[1] < 0.0f) {  // a container acts on each axis by itself: corners
+        if (IS_CONTAINER(row)) {  // acts on each axis by itself: corners
             const float3 point = to_local(row, x - solid_origin(row));
             const float3 room = (float3)(MAX(row[5] - distance, 0.0f), MAX(row[6] - distance, 0.0f), MAX(row[7] - distance, 0.0f));
             // By how much, not to where: what is not in touch stays exactly where it is.

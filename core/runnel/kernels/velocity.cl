@@ -21,16 +21,6 @@ inline float3 force_acceleration(__global const float *f, float3 x, float3 v, fl
     return length_d > 1e-12f ? f[1] * weight / length_d * direction : (float3)(0.0f);
 }
 
-inline float3 in_scene_plane(float3 v)
-{
-#if IGNORED_AXIS == 1
-    v.y = 0.0f;
-#elif IGNORED_AXIS == 2
-    v.z = 0.0f;
-#endif
-    return v;
-}
-
 __kernel void apply_forces(
     __global const float4 *x_in, __global float4 *v,
     __global const float *forces, const uint force_count, const float4 gravity, const uint count, const float dt)
@@ -89,7 +79,7 @@ inline float3 wall_response(
         __global const float *row = solids + s * SOLID_COLUMNS;
         if (still && row[4] == 0.0f) continue;
         const float3 u = solid_velocity(row, x);
-        const int faces = ((int)row[0] == BOX && row[1] < 0.0f) ? 3 : 1;  // a container's walls act each by itself
+        const int faces = IS_CONTAINER(row) ? 3 : 1;
         for (int face = 0; face < faces; ++face) {
             float3 n;
             const float phi = faces == 3 ? face_distance(row, x, face, &n) : solid_distance(row, x, &n);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from .state import DeviceState
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+    from ...fields.grid import SparseField
 
 TILES_CPU, TILES_GPU = 32, 512
 GRID = np.dtype([("inverse", "f4"), ("low", "i4", 3), ("bits", "i4"), ("shift", "i4")])  # grid_t
@@ -133,13 +136,9 @@ class OpenCLBackend(DeviceState):
 
     # ---- the passes ------------------------------------------------------------------------------
 
-    def set_solids(self, solids: NDArray[np.float32]) -> None:
+    def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
         self._solid_count = len(solids)
-        rows = solids if len(solids) else np.zeros((1, SOLID_COLUMNS), np.float32)
-        if "solids" in self._buffers and self._buffers["solids"].size == rows.nbytes:
-            self._cl.enqueue_copy(self.queue, self._buffers["solids"], np.ascontiguousarray(rows))
-        else:
-            self._buffers["solids"] = self._upload(rows.astype(np.float32))
+        self._place_solids("solids", solids, fields)
 
     def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
         self._dt = dt
@@ -427,9 +426,9 @@ class OpenCLBackend(DeviceState):
         low: NDArray[np.float32],
         high: NDArray[np.float32],
         time: float,
+        fields: Sequence[SparseField] = (),
     ) -> None:
-        rows = sinks if len(sinks) else np.zeros((1, SOLID_COLUMNS), np.float32)
-        self._buffers["sinks"] = self._upload(rows.astype(np.float32))
+        self._place_solids("sinks", sinks, fields)
         bounds = [np.append(np.clip(v, -3e38, 3e38), 0).astype(np.float32) for v in (low, high)]
         self._run(
             self._program(),

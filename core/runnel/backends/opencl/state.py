@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from ...errors import DeviceError
 from ...particles import CAPACITIES
 from ...solver.model import Model
+from ..base import FIELD, SOLID_COLUMNS, same_fields
 from .program import CLUSTER, RADIX_BITS, SLOT
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+    from ...fields.grid import SparseField
 
 NEVER = np.float32(3e38)  # stands for inf, which fast-math kernels may not compare
 
@@ -73,6 +76,8 @@ class DeviceState:
         self.tiles = tiles
         self._radii: set[float] = set()
         self._buffers: dict[str, Any] = {}
+        # Of tables of solids: fields on the device, where they begin, rows ahead of them.
+        self._placed: dict[str, tuple[tuple[SparseField, ...], list[int], int]] = {}
         self.capacity = 0
         self.count = 0
         self._rows = 0  # with the dead
@@ -131,6 +136,34 @@ class DeviceState:
         self._buffers["used"] = self._allocate(16)
         self._buffers["forces"] = self._allocate(16)
         self._buffers["gathered"] = self._allocate(16 * 1024)
+
+    def _place_solids(
+        self, name: str, rows: NDArray[np.float32], fields: Sequence[SparseField]
+    ) -> None:
+        """Rows of solids and, behind them, their fields, which go to the device only if they are
+        not there yet. A row says how many words from itself its fields begin."""
+        known, starts, capacity = self._placed.get(name, ((), [], -1))
+        count = max(1, len(rows))
+        if capacity != count or not same_fields(known, fields):
+            words: NDArray[np.uint32] = np.zeros(0, np.uint32)
+            if fields:
+                from ...fields.packed import pack
+
+                words, starts = pack(fields)
+            self._buffers.pop(name, None)
+            self._buffers[name] = self._allocate(4 * (count * SOLID_COLUMNS + len(words)))
+            if len(words):
+                offset = 4 * count * SOLID_COLUMNS
+                self._cl.enqueue_copy(self.queue, self._buffers[name], words, dst_offset=offset)
+            self._placed[name] = (tuple(fields), starts, count)
+        table = np.zeros((count, SOLID_COLUMNS), np.float32)
+        table[: len(rows)] = rows
+        for i in np.flatnonzero(table[:, 0] == FIELD):
+            for column in (26, 27):
+                ahead = (count - int(i)) * SOLID_COLUMNS
+                start = starts[int(rows[i, column])]
+                table[i, column : column + 1].view(np.uint32)[0] = ahead + start
+        self._cl.enqueue_copy(self.queue, self._buffers[name], table)
 
     def _reserve(self, rows: int) -> None:
         """Room for `rows` particles and ghosts in the last cluster, in steps (P004 7)."""

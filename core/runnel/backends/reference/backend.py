@@ -5,8 +5,8 @@ Particle data is single precision as on devices; sums are in double precision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
-from ..base import FORCE_COLUMNS, SOLID_COLUMNS, SOLVER_CHANNELS, Array, Survey
+from ..base import FORCE_COLUMNS, SOLID_COLUMNS, SOLVER_CHANNELS, Array, Survey, same_fields
 from . import contact, density, solids, velocity
+from .field import World, world_of
 from .kernel import make_kernel
 from .neighbors import Neighbors, cell_keys, find_neighbors
+
+if TYPE_CHECKING:
+    from ...fields.grid import SparseField
 
 # Beside SOLVER_CHANNELS; a particle starts with these at 0, fill at 1.
 WORK_CHANNELS: dict[str, tuple[type, int]] = {
@@ -49,7 +53,9 @@ class ReferenceBackend:
             np.ascontiguousarray(calibration.wall_shear, np.float64),
         )
         self._neighbors: Neighbors | None = None
-        self._solids = np.zeros((0, SOLID_COLUMNS))
+        self._fields: dict[str, tuple[SparseField, ...]] = {"solids": (), "sinks": ()}
+        nothing = world_of(np.zeros((0, SOLID_COLUMNS)), (), model.ignored_axis)
+        self._solids, self._sinks = nothing, nothing
         self._dt = self._rest_speed = 0.0
         self._tension = 1.0  # tau of eq. 2
         self._moving = False  # from predict to update_velocities
@@ -95,8 +101,15 @@ class ReferenceBackend:
 
     # --- a step -----------------------------------------------------------------------------
 
-    def set_solids(self, solids: Array) -> None:
-        self._solids = _table(solids, SOLID_COLUMNS)
+    def set_solids(self, rows: Array, fields: Sequence[SparseField] = ()) -> None:
+        self._solids = self._placed("solids", self._solids, rows, fields)
+
+    def _placed(self, name: str, world: World, rows: Array, fields: Sequence[SparseField]) -> World:
+        """New rows, and where they are not the same any more, new fields."""
+        if same_fields(self._fields[name], fields):
+            return world._replace(rows=_table(rows, SOLID_COLUMNS))
+        self._fields[name] = tuple(fields)
+        return world_of(rows, fields, self.model.ignored_axis)
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         d, self._dt = self._data, float(dt)
@@ -159,7 +172,7 @@ class ReferenceBackend:
         rest = self._of_fluid(m.rest_density)
         sigma = self._sigma() * (self._tension if first else 0.0)
         moved = density.displacement(self._kernel, near, x, volume, h, rest, d["change"], sigma)
-        if len(self._solids):
+        if len(self._solids.rows):
             solids.mend_gradients(self._walls, self._solids, x, h, moved)
         moved += density.part_twins(near, x, volume, h, rest, d["id"], m.ignored_axis)
         # The wall mirrors the particle's pressure, but never its tension: walls do not attract.
@@ -167,7 +180,7 @@ class ReferenceBackend:
         mirrored = np.minimum(total, 0) - np.minimum(total - d["change"], 0)
         push = (2 * mirrored / rest)[:, None] * d["wall_gradient"]
         x = x + moved + push
-        if len(self._solids):
+        if len(self._solids.rows):
             push += contact.resolve_contacts(self._solids, x, self._contact(), m.ignored_axis)
         d["predicted"][:] = x
         d["push"] += push.astype(np.float32)
@@ -177,7 +190,7 @@ class ReferenceBackend:
         # (x* - x)/dt, but the rounding of x + dt v stays out of the velocity.
         corrected = d["predicted"].astype(np.float64) - d["unconstrained"]
         v = d["velocity"] + corrected / self._dt
-        if len(self._solids):
+        if len(self._solids.rows):
             d["predicted"] -= contact.wall_response(
                 self._solids,
                 d["predicted"],
@@ -237,12 +250,15 @@ class ReferenceBackend:
         )
         d["velocity"] += (self._dt * acceleration).astype(np.float32)
 
-    def remove(self, sinks: Array, low: Array, high: Array, time: float) -> None:
+    def remove(
+        self, sinks: Array, low: Array, high: Array, time: float,
+        fields: Sequence[SparseField] = (),
+    ) -> None:  # fmt: skip
         x = self._data["position"]
-        table = _table(sinks, SOLID_COLUMNS)
         dead = ((x < low) | (x > high)).any(axis=1) | (self._data["expiry"] <= time)
-        if len(table):
-            dead |= (solids.signed_distances(table, x)[0] < 0).any(axis=1)
+        if len(sinks):
+            self._sinks = self._placed("sinks", self._sinks, sinks, fields)
+            dead |= (solids.signed_distances(self._sinks, x)[0] < 0).any(axis=1)
         self._alive &= ~dead
 
     def survey(self) -> Survey:
@@ -321,7 +337,7 @@ class ReferenceBackend:
 
     def _wall_share(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         x, h = self._data["predicted"], self._data["kernel_radius"]
-        if len(self._solids) == 0:
+        if len(self._solids.rows) == 0:
             return np.zeros(len(x)), np.zeros((len(x), 3))
         return solids.wall_share(self._walls, self._solids, x, h, self.model.ignored_axis)
 

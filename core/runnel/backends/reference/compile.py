@@ -60,6 +60,11 @@ def inline(function: F) -> F:
     return cast(F, numba.njit(forceinline=True, **_OPTIONS)(function))
 
 
+def called(function: F) -> F:
+    """Compile a function for use inside entry points that is too long to be in each of them."""
+    return cast(F, numba.njit(**_OPTIONS)(function))
+
+
 def uncompiled(function: F) -> F:
     """The plain Python function behind a compiled one: for a call or two, not worth compiling."""
     return cast(F, getattr(function, "py_func", function))

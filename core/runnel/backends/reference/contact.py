@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..base import BOX
 from .compile import double, inline, parallel, prange, uint32
+from .field import World
 from .kernel import hash_uint
 from .solids import Vector, distance, local_point, point_velocity, to_world
 
@@ -23,14 +24,15 @@ NUDGE = 1e-3  # [distance of contact], a push below that is rounding and no arri
 
 
 @inline
-def contact(s: Array, x: float, y: float, z: float, stop: float) -> Vector:
+def contact(w: World, solid: int, x: float, y: float, z: float, stop: float) -> Vector:
     """By how much a particle nearer than `stop` to a solid moves, to be that far off [m]."""
+    s = w.rows[solid]
     if s[0] == BOX and s[1] < 0.0:  # each face of a container acts by itself
         a, b, c = local_point(s, x, y, z)
         return to_world(
             s, inwards(a, s[5] - stop), inwards(b, s[6] - stop), inwards(c, s[7] - stop)
         )
-    phi, n = distance(s, x, y, z)
+    phi, n = distance(w, solid, x, y, z)
     by = max(stop - phi, 0.0)
     return by * n[0], by * n[1], by * n[2]
 
@@ -53,12 +55,12 @@ def contact_distances(radius: Array, ids: Ids) -> Doubles:
 
 
 @parallel
-def resolve_contacts(solids: Array, x: Doubles, stop: Doubles, ignored_axis: int) -> Doubles:
+def resolve_contacts(w: World, x: Doubles, stop: Doubles, ignored_axis: int) -> Doubles:
     """Moves x (n, 3) out of the solids, in place; by how much (n, 3) [m]."""
     moved = np.zeros((len(x), 3))
     for i in prange(len(x)):
-        for c in range(len(solids)):
-            d = contact(solids[c], x[i, 0], x[i, 1], x[i, 2], stop[i])
+        for c in range(len(w.rows)):
+            d = contact(w, c, x[i, 0], x[i, 1], x[i, 2], stop[i])
             for axis in range(3):
                 if axis != ignored_axis:
                     x[i, axis] += d[axis]
@@ -67,10 +69,11 @@ def resolve_contacts(solids: Array, x: Doubles, stop: Doubles, ignored_axis: int
 
 
 @inline
-def face(s: Array, axis: int, x: float, y: float, z: float) -> tuple[float, Vector]:
+def face(w: World, c: int, axis: int, x: float, y: float, z: float) -> tuple[float, Vector]:
     """Distance and normal of a solid; of a container box those of the nearer face along `axis`."""
+    s = w.rows[c]
     if s[0] != BOX or s[1] > 0.0:
-        return distance(s, x, y, z)
+        return distance(w, c, x, y, z)
     local = local_point(s, x, y, z)
     n = 1.0 if local[axis] < 0.0 else -1.0
     phi = double(s[5 + axis]) - abs(local[axis])
@@ -114,7 +117,7 @@ def stuck(s: Array, n: Vector, drift: Vector, dt: float) -> Vector:
 
 @parallel
 def wall_response(
-    solids: Array,
+    w: World,
     x: Array,
     v: Doubles,
     predicted: Array,
@@ -137,11 +140,11 @@ def wall_response(
     for i in prange(len(x)):
         drift = (v[i, 0], v[i, 1], v[i, 2])
         x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
-        for c in range(len(solids)):
-            s = solids[c]
-            u = point_velocity(s, x0, x1, x2)
+        for c in range(len(w.rows)):
+            s = w.rows[c]
+            u = point_velocity(w, c, x0, x1, x2)
             for side in range(3 if s[0] == BOX and s[1] < 0.0 else 1):
-                phi, n = face(s, side, x0, x1, x2)
+                phi, n = face(w, c, side, x0, x1, x2)
                 if phi >= h[i]:
                     continue
                 pushed, arriving = 0.0, 0.0

@@ -1,19 +1,25 @@
 """Distance to packed solids, what a solid adds to the density, what it hides of gradients.
 
 Rows are those of backends/base.py. Lengths of a box may be infinite. A vector is a
-tuple here: three numbers that the compiler keeps in registers.
+tuple here: three numbers that the compiler keeps in registers. Compiled functions take `World`:
+the rows with their fields; what tests and the backend call takes plain rows too.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import BOX, CYLINDER, SPHERE
+from ..base import BOX, CYLINDER, FIELD, SPHERE
 from .compile import double, inline, parallel, prange
+from .field import World, blended, unit, velocity, world_of
+
+if TYPE_CHECKING:
+    from ...fields.grid import SparseField
 
 Array = NDArray[np.float32] | NDArray[np.float64]
 Doubles = NDArray[np.float64]
@@ -56,13 +62,30 @@ def local_point(s: Array, x: float, y: float, z: float) -> Vector:
 
 
 @inline
-def point_velocity(s: Array, x: float, y: float, z: float) -> Vector:
-    """u = velocity + angular x (x - origin) [m/s]."""
+def point_velocity(w: World, c: int, x: float, y: float, z: float) -> Vector:
+    """u = velocity + angular x (x - origin), and that of a deforming field [m/s]."""
+    s = w.rows[c]
     x, y, z = x - s[17], y - s[18], z - s[19]
-    return (
+    u = (
         s[20] + s[24] * z - s[25] * y,
         s[21] + s[25] * x - s[23] * z,
         s[22] + s[23] * y - s[24] * x,
+    )
+    if s[0] != FIELD:
+        return u
+    a, b, d = to_local(s, x / s[5], y / s[5], z / s[5])
+    a, b, d = velocity(w, int(s[27]), a, b, d)
+    v = in_plane(w, to_world(s, s[5] * a, s[5] * b, s[5] * d))
+    return u[0] + v[0], u[1] + v[1], u[2] + v[2]
+
+
+@inline
+def in_plane(w: World, v: Vector) -> Vector:
+    """Without what lies along the axis that a 2D scene leaves out."""
+    return (
+        v[0],
+        0.0 if w.ignored[0] == 1 else v[1],
+        0.0 if w.ignored[0] == 2 else v[2],
     )
 
 
@@ -99,9 +122,29 @@ def cylinder_distance(s: Array, x: float, y: float, z: float) -> tuple[float, Ve
 
 
 @inline
-def distance(s: Array, x: float, y: float, z: float) -> tuple[float, Vector]:
+def field_distance(w: World, c: int, x: float, y: float, z: float) -> tuple[float, Vector]:
+    """Distance [m] and normal of a field, of the world; x, y, z of the row's frame."""
+    s = w.rows[c]
+    i, j, size = int(s[26]), int(s[27]), s[5]
+    phi, n = blended(w, i, j, s[6], x / size, y / size, z / size)
+    phi, n = size * phi, to_world(s, n[0], n[1], n[2])
+    if w.ignored[0] < 0:
+        return phi, n
+    # The way to the surface within the plane of a 2D scene is longer than that in space.
+    n = in_plane(w, n)
+    steep = math.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2])
+    if abs(phi) < size * w.head[i, 4]:
+        phi /= max(steep, 0.5)
+    return phi, unit(n[0], n[1], n[2])
+
+
+@inline
+def distance(w: World, c: int, x: float, y: float, z: float) -> tuple[float, Vector]:
     """Signed distance seen from the fluid (negative in the solid), world normal into the fluid."""
+    s = w.rows[c]
     x, y, z = local_point(s, x, y, z)
+    if s[0] == FIELD:
+        return field_distance(w, c, x, y, z)
     phi, n = z, (0.0, 0.0, 1.0)  # PLANE
     if s[0] == BOX:
         phi, n = box_distance(s, x, y, z)
@@ -111,8 +154,8 @@ def distance(s: Array, x: float, y: float, z: float) -> tuple[float, Vector]:
         n = (x / length, y / length, z / length) if length > 0.0 else (1.0, 0.0, 0.0)
     elif s[0] == CYLINDER:
         phi, n = cylinder_distance(s, x, y, z)
-    m = s[1]
-    return m * phi, to_world(s, m * n[0], m * n[1], m * n[2])
+    m = -1.0 if s[28] > 0.0 and phi < 0.0 else s[1]  # a shell has two sides
+    return m * phi - s[28], to_world(s, m * n[0], m * n[1], m * n[2])
 
 
 @inline
@@ -149,11 +192,12 @@ def box_axis(
 
 @inline
 def share(
-    table: WallTable, s: Array, x: float, y: float, z: float, h: float
+    table: WallTable, w: World, solid: int, x: float, y: float, z: float, h: float
 ) -> tuple[float, Vector]:
     """What one solid adds to the fill, and its gradient [1/m]."""
-    if s[0] != BOX:
-        phi, n = distance(s, x, y, z)
+    s = w.rows[solid]
+    if s[0] != BOX or s[28] > 0.0:
+        phi, n = distance(w, solid, x, y, z)
         value, slope, _ = half_space(table, phi, h)
         return value, (slope * n[0], slope * n[1], slope * n[2])
     inside = s[1] < 0.0
@@ -166,19 +210,25 @@ def share(
     return value, to_world(s, m * da * b * c, m * a * db * c, m * a * b * dc)
 
 
-@parallel
 def wall_share(
-    table: WallTable, solids: Array, x: Array, h: Array, ignored_axis: int
+    table: WallTable, solids: Array | World, x: Array, h: Array, ignored_axis: int
 ) -> tuple[Doubles, Doubles]:
     """wall_i = 1 - prod (1 - solid_c) and its gradient (n, 3) [1/m]."""
+    return _wall_share(table, world_of(solids), x, h, ignored_axis)
+
+
+@parallel
+def _wall_share(
+    table: WallTable, w: World, x: Array, h: Array, ignored_axis: int
+) -> tuple[Doubles, Doubles]:
     value = np.zeros(len(x))
     grad = np.zeros((len(x), 3))
     for i in prange(len(x)):
         room = 1.0
         g0, g1, g2 = 0.0, 0.0, 0.0
-        for c in range(len(solids)):
+        for c in range(len(w.rows)):
             x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
-            one, g = share(table, solids[c], x0, x1, x2, double(h[i]))
+            one, g = share(table, w, c, x0, x1, x2, double(h[i]))
             g0 = g0 * (1.0 - one) + room * g[0]
             g1 = g1 * (1.0 - one) + room * g[1]
             g2 = g2 * (1.0 - one) + room * g[2]
@@ -203,8 +253,11 @@ def across_axis(table: WallTable, x: float, half: float, h: float) -> float:
 
 
 @inline
-def mended(table: WallTable, s: Array, x: float, y: float, z: float, h: float, d: Vector) -> Vector:
+def mended(
+    table: WallTable, world: World, solid: int, x: float, y: float, z: float, h: float, d: Vector
+) -> Vector:
     """A correction d by the fluid, scaled along a solid (docs/theory: gradients along walls)."""
+    s = world.rows[solid]
     if s[0] == BOX and s[1] < 0.0:
         x, y, z = local_point(s, x, y, z)
         a = across_axis(table, x, s[5], h)
@@ -212,31 +265,58 @@ def mended(table: WallTable, s: Array, x: float, y: float, z: float, h: float, d
         c = across_axis(table, z, s[7], h)
         u, v, w = to_local(s, d[0], d[1], d[2])
         return to_world(s, b * c * u, a * c * v, a * b * w)
-    phi, n = distance(s, x, y, z)
+    phi, n = distance(world, solid, x, y, z)
     f = along_wall(half_space(table, phi, h)[2])
     across = (1.0 - f) * (d[0] * n[0] + d[1] * n[1] + d[2] * n[2])
     return f * d[0] + across * n[0], f * d[1] + across * n[1], f * d[2] + across * n[2]
 
 
-@parallel
-def mend_gradients(table: WallTable, solids: Array, x: Array, h: Array, moved: Doubles) -> None:
+def mend_gradients(
+    table: WallTable, solids: Array | World, x: Array, h: Array, moved: Doubles
+) -> None:
     """`mended` for the correction of every particle (n, 3), in place, solid by solid."""
+    _mend_gradients(table, world_of(solids), x, h, moved)
+
+
+@parallel
+def _mend_gradients(table: WallTable, w: World, x: Array, h: Array, moved: Doubles) -> None:
     for i in prange(len(x)):
         x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
         d = (moved[i, 0], moved[i, 1], moved[i, 2])
-        for c in range(len(solids)):
-            d = mended(table, solids[c], x0, x1, x2, double(h[i]), d)
+        for c in range(len(w.rows)):
+            d = mended(table, w, c, x0, x1, x2, double(h[i]), d)
         moved[i, 0], moved[i, 1], moved[i, 2] = d
 
 
-@parallel
-def signed_distances(solids: Array, x: Array) -> tuple[Doubles, Doubles]:
+def signed_distances(
+    solids: Array | World, x: Array, fields: Sequence[SparseField] = ()
+) -> tuple[Doubles, Doubles]:
     """Distance (n, solids) and normal (n, solids, 3) of every particle and solid."""
-    phi = np.empty((len(x), len(solids)))
-    normal = np.empty((len(x), len(solids), 3))
+    return _signed_distances(world_of(solids, fields), x)
+
+
+@parallel
+def _signed_distances(w: World, x: Array) -> tuple[Doubles, Doubles]:
+    phi = np.empty((len(x), len(w.rows)))
+    normal = np.empty((len(x), len(w.rows), 3))
     for i in prange(len(x)):
         x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
-        for c in range(len(solids)):
-            phi[i, c], n = distance(solids[c], x0, x1, x2)
+        for c in range(len(w.rows)):
+            phi[i, c], n = distance(w, c, x0, x1, x2)
             normal[i, c, 0], normal[i, c, 1], normal[i, c, 2] = n
     return phi, normal
+
+
+def velocities(solids: World, x: Array) -> Doubles:
+    """Velocity (n, solids, 3) of every solid at every particle [m/s]."""
+    return _velocities(solids, x)
+
+
+@parallel
+def _velocities(w: World, x: Array) -> Doubles:
+    u = np.empty((len(x), len(w.rows), 3))
+    for i in prange(len(x)):
+        for c in range(len(w.rows)):
+            v = point_velocity(w, c, double(x[i, 0]), double(x[i, 1]), double(x[i, 2]))
+            u[i, c, 0], u[i, c, 1], u[i, c, 2] = v
+    return u

@@ -1,0 +1,145 @@
+// fields.cl: sparse distance fields, sampled. Layout: fields/packed.py; formulas: docs/theory/fields.md.
+// They lie behind the rows of the solids, in the same buffer; a row says how far. Twin: backends/reference.
+
+#define FIELD_HEADER 16
+#define FIELD_EDGE 9  // values along a leaf
+
+// A unit vector along v; 0 stays 0.
+inline float3 direction_of(float3 v)
+{
+    const float square = dot3(v, v);
+    return square > 1e-20f ? v / root_of(square) : (float3)(0.0f);
+}
+
+// Beyond the table, q in voxels: at least as far as its box. The way to the box leads into the fluid of a container.
+inline float beyond_table(__global const float *f, float3 q, float3 size, float3 *gradient)
+{
+    const float3 off = (float3)(MAX(0.0f, MIN(q.x, size.x)) - q.x, MAX(0.0f, MIN(q.y, size.y)) - q.y, MAX(0.0f, MIN(q.z, size.z)) - q.z);
+    const float side = f[5] < 0.0f ? -1.0f : 1.0f;
+    *gradient = -side * direction_of(off);
+    return side * (f[4] + f[12] + length3(off) * f[9]);
+}
+
+// A tile without a leaf, whose entry says how many tiles away the nearest one is.
+inline float far_tile(__global const float *f, int entry, float3 *gradient)
+{
+    const int code = -1 - entry, way = (code >> 1) & 31;
+    const float side = code & 1 ? -1.0f : 1.0f;
+    *gradient = -side * direction_of((float3)((float)(way % 3 - 1), (float)(way / 3 % 3 - 1), (float)(way / 9 - 1)));
+    return side * (f[4] + 8.0f * (float)((code >> 6) - 1) * f[9]);
+}
+
+typedef struct { int entry; uint corner; float3 part; } cell_t;  // leaf or code; first value of the cell; place in it
+
+// The cell of a point, q in voxels from the first. 0 beyond the table.
+inline int find_cell(__global const float *f, float3 q, float3 size, cell_t *cell)
+{
+    if (!(q.x >= 0.0f && q.y >= 0.0f && q.z >= 0.0f && q.x < size.x && q.y < size.y && q.z < size.z)) return 0;
+    __global const int *words = (__global const int *)f;
+    const int i = (int)q.x, j = (int)q.y, k = (int)q.z;
+    cell->entry = words[FIELD_HEADER + ((k >> 3) * words[7] + (j >> 3)) * words[6] + (i >> 3)];
+    cell->corner = as_uint(f[10]) + (uint)(((k & 7) * FIELD_EDGE + (j & 7)) * FIELD_EDGE + (i & 7));
+    cell->part = q - (float3)((float)i, (float)j, (float)k);
+    return 1;
+}
+
+inline float3 table_size(__global const float *f)
+{
+    __global const int *words = (__global const int *)f;
+    return 8.0f * (float3)((float)words[6], (float)words[7], (float)words[8]);
+}
+
+#define LEAF_OF(f, cell, stride) ((f) + (cell).corner + (uint)(cell).entry * (stride))
+
+// Deep in a leaf all values are -band: its corners still tell where the surface is.
+inline float3 coarse_gradient(__global const float *v)
+{
+    const float3 low = (float3)(v[8] - v[0], v[72] - v[0], v[648] - v[0]);
+    const float3 high = (float3)(v[728] - v[720], v[728] - v[656], v[728] - v[80]);
+    return low + high;
+}
+
+// Distance [m] at a point of the field's frame, and the gradient, not of unit length.
+inline float sample_field(__global const float *f, float3 point, float3 *gradient)
+{
+    const float3 q = (point - (float3)(f[0], f[1], f[2])) * f[3], size = table_size(f);
+    cell_t c;
+    if (!find_cell(f, q, size, &c)) return beyond_table(f, q, size, gradient);
+    if (c.entry < 0) return far_tile(f, c.entry, gradient);
+    __global const float *v = LEAF_OF(f, c, 729U);
+    const float a000 = v[0], a010 = v[9], a001 = v[81], a011 = v[90];
+    const float d00 = v[1] - a000, d10 = v[10] - a010, d01 = v[82] - a001, d11 = v[91] - a011;
+    const float x00 = a000 + c.part.x * d00, x10 = a010 + c.part.x * d10, x01 = a001 + c.part.x * d01, x11 = a011 + c.part.x * d11;
+    const float y0 = x00 + c.part.y * (x10 - x00), y1 = x01 + c.part.y * (x11 - x01);
+    const float e0 = d00 + c.part.y * (d10 - d00), e1 = d01 + c.part.y * (d11 - d01);
+    const float phi = y0 + c.part.z * (y1 - y0);
+    *gradient = f[3] * (float3)(e0 + c.part.z * (e1 - e0), (x10 - x00) + c.part.z * ((x11 - x01) - (x10 - x00)), y1 - y0);
+    if (phi < 0.0f && dot3(*gradient, *gradient) < 1e-12f)
+        *gradient = coarse_gradient(f + as_uint(f[10]) + (uint)c.entry * 729U);
+    return phi;
+}
+
+// At most what sample_field gives, from one value: no corner of a cell differs from what is in it by more than
+// their distance, 1.13 voxels on average at most.
+inline float field_bound(__global const float *f, float3 point)
+{
+    const float3 q = (point - (float3)(f[0], f[1], f[2])) * f[3], size = table_size(f);
+    float3 unused;
+    cell_t c;
+    if (!find_cell(f, q, size, &c)) return beyond_table(f, q, size, &unused);
+    if (c.entry < 0) return far_tile(f, c.entry, &unused);
+    const uint nearest = (c.part.x >= 0.5f ? 1U : 0U) + (c.part.y >= 0.5f ? 9U : 0U) + (c.part.z >= 0.5f ? 81U : 0U);
+    return LEAF_OF(f, c, 729U)[nearest] - 1.13f * f[9];
+}
+
+// Velocity channel of a field [m/s], in its frame; 0 where it has none.
+inline float3 sample_velocity(__global const float *f, float3 point)
+{
+    const uint start = as_uint(f[11]);
+    const float3 q = (point - (float3)(f[0], f[1], f[2])) * f[3];
+    cell_t c;
+    if (!start || !find_cell(f, q, table_size(f), &c) || c.entry < 0) return (float3)(0.0f);
+    __global const float *v = f + start + 3U * ((uint)c.entry * 729U + c.corner - as_uint(f[10]));
+    float3 sum = (float3)(0.0f);
+    for (uint corner = 0; corner < 8; ++corner) {
+        const uint x = corner & 1U, y = (corner >> 1) & 1U, z = corner >> 2;
+        const float weight = (x ? c.part.x : 1.0f - c.part.x) * (y ? c.part.y : 1.0f - c.part.y) * (z ? c.part.z : 1.0f - c.part.z);
+        __global const float *at = v + 3U * (x + 9U * y + 81U * z);
+        sum += weight * (float3)(at[0], at[1], at[2]);
+    }
+    return sum;
+}
+
+// ---- of a row: two fields, mixed in time ----
+#define FIRST_FIELD(s) ((s) + as_uint((s)[26]))
+#define SECOND_FIELD(s) ((s) + as_uint((s)[27]))
+
+inline float within_band(float phi, float band) { return MAX(-band, MIN(phi, band)); }
+
+// Distance [m, of the field's frame] and the direction into the fluid, of unit length or 0.
+inline float field_distance(__global const float *s, float3 point, float3 *normal)
+{
+    float3 gradient;
+    __global const float *f = FIRST_FIELD(s);
+    float phi = sample_field(f, point, &gradient);
+    if (s[6] > 0.0f) {
+        float3 later;
+        __global const float *g = SECOND_FIELD(s);
+        const float next = sample_field(g, point, &later), share = s[6];
+        const float a = within_band(phi, f[4]), b = within_band(next, g[4]);
+        // Where neither knows more than the side, the one that is nearer.
+        if (a == phi || b == next || (a < 0.0f) != (b < 0.0f)) phi = a + share * (b - a);
+        else phi = a < 0.0f ? MAX(phi, next) : MIN(phi, next);
+        gradient += share * (later - gradient);
+    }
+    *normal = direction_of(gradient);
+    return phi;
+}
+
+inline float row_bound(__global const float *s, float3 point)
+{
+    const float a = field_bound(FIRST_FIELD(s), point);
+    if (s[6] == 0.0f) return a;
+    const float b = field_bound(SECOND_FIELD(s), point);
+    return MIN(a, b);
+}
