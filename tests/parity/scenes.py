@@ -126,9 +126,8 @@ class Case:
     def off_cells(self, point: Sequence[float]) -> Array:
         """Of a field in 2D: so that the plane does not lie on cells' borders, where the gradient
         jumps."""
-        return self.placed(point) + (
-            0.013 * np.eye(3)[self.ignored_axis] if self.dimensions == 2 else 0
-        )
+        off = 0.013 * np.eye(3)[self.ignored_axis] if self.dimensions == 2 else 0.0
+        return self.placed(point) + off
 
     def endless(self, half: Sequence[float]) -> Array:
         """Half sizes; without end along the axis left out."""

@@ -22,9 +22,12 @@ from tests.unit.reference_setup import make_model, random_rotation, solid
 
 MESHES = Path(__file__).resolve().parents[3] / "shared" / "validation" / "meshes"
 PROBE = """
-__kernel void probe(__global const float *solids, __global const float4 *x_in, __global float4 *out, const uint count)
+__kernel void probe(
+    __global const float *solids, __global const float4 *x_in, __global float4 *out,
+    const uint count)
 {
-    for (uint i = get_global_id(0) * CLUSTER; i < MIN((uint)(get_global_id(0) + 1) * CLUSTER, count); ++i) {
+    const uint first = get_global_id(0) * CLUSTER;
+    for (uint i = first; i < MIN(first + CLUSTER, count); ++i) {
         float3 n;
         const float3 x = x_in[i].xyz;
         const float phi = solid_distance(solids, x, &n);
@@ -162,7 +165,8 @@ def test_tiles_know_the_way_to_the_surface():
     assert (table == field.table)[field.table >= 0].all()
     codes = -1 - table[table < 0]
     assert ((codes & 1) == (field.table[table < 0] == -2)).all()
-    assert (codes >> 6 >= 1).all() and (codes >> 6).max() >= 3
+    assert (codes >> 6 >= 1).all()
+    assert (codes >> 6).max() >= 3
     x = np.random.default_rng(1).uniform(-0.5, 0.5, (300, 3))
     row = solid(FIELD, (1.0,))
     for _ in range(40):

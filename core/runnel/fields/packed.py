@@ -58,10 +58,10 @@ def find_leaves(dims: Ints, steps: Ints, ways: Ints) -> None:
             x, y, z = tile % nx, tile // nx % ny, tile // (nx * ny)
             for k in range(13):
                 way = k if sweep == 0 else 26 - k
-                i, j, l = x + way % 3 - 1, y + way // 3 % 3 - 1, z + way // 9 - 1
-                if i < 0 or j < 0 or l < 0 or i >= nx or j >= ny or l >= nz:
+                i, j, m = x + way % 3 - 1, y + way // 3 % 3 - 1, z + way // 9 - 1
+                if i < 0 or j < 0 or m < 0 or i >= nx or j >= ny or m >= nz:
                     continue
-                other = steps[(l * ny + j) * nx + i] + 1
+                other = steps[(m * ny + j) * nx + i] + 1
                 if other < steps[tile]:
                     steps[tile] = other
                     ways[tile] = way

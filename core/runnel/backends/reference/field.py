@@ -1,4 +1,4 @@
-"""Solids with their fields, and sampling of fields. docs/theory/fields.md, twin of kernels/fields.cl.
+"""Solids with their fields, and sampling of fields: docs/theory/fields.md. Twin: kernels/fields.cl.
 
 All fields of a table of solids lie in shared arrays; `World` says where each one begins.
 """
@@ -66,8 +66,8 @@ def world_of(
             place[2] += field.leaves
     solids = np.ascontiguousarray(rows, np.float64).reshape(-1, SOLID_COLUMNS)
     return World(
-        solids, np.array([ignored_axis]), head, dims, start, np.concatenate(tables), np.concatenate(values),
-        np.concatenate(velocities),
+        solids, np.array([ignored_axis]), head, dims, start, np.concatenate(tables),
+        np.concatenate(values), np.concatenate(velocities),
     )  # fmt: skip
 
 
@@ -168,9 +168,9 @@ def velocity(f: World, n: int, x: float, y: float, z: float) -> Vector:
     a, b, c = 0.0, 0.0, 0.0
     x, y, z = x - int(x), y - int(y), z - int(z)
     for k in range(8):
-        i, j, l = k & 1, (k >> 1) & 1, k >> 2
-        weight = (x if i else 1.0 - x) * (y if j else 1.0 - y) * (z if l else 1.0 - z)
-        at = v[corner + (l * 9 + j) * 9 + i]
+        i, j, m = k & 1, (k >> 1) & 1, k >> 2
+        weight = (x if i else 1.0 - x) * (y if j else 1.0 - y) * (z if m else 1.0 - z)
+        at = v[corner + (m * 9 + j) * 9 + i]
         a, b, c = a + weight * at[0], b + weight * at[1], c + weight * at[2]
     return a, b, c
 
