@@ -1,23 +1,29 @@
 """Solids of a scene at a moment, packed into rows for the passes: colliders, closed domain, sinks.
 
 Rows are those of backends/base.py. A row's local frame has its origin in the middle of the shape
-(of a plane: on it), so a turning shape's origin moves too. In 2D a row describes the section by the
-plane of the scene and has no end along the ignored axis.
+(of a plane: on it; of a mesh: that of the file), so a turning shape's origin moves too. In 2D a row
+describes the section by the plane of the scene and has no end along the ignored axis; a mesh's
+field is sampled on that plane.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .backends.base import BOX, CYLINDER, PLANE, SOLID_COLUMNS, SPHERE
+from .backends.base import BOX, CYLINDER, FIELD, PLANE, SOLID_COLUMNS, SPHERE
+from .collider_fields import MeshField, voxel_size
 from .errors import SceneError
 from .motion import Motion, Pose, active_times, motion_of
 from .params import Box, Collider, Cylinder, MeshFile, Plane, Shape, Sink, Sphere
 from .scene import Scene
+
+if TYPE_CHECKING:
+    from .fields.grid import SparseField
 
 Rows = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -42,15 +48,29 @@ class _Local:
         finite = self.size[self.size < ENDLESS / 2]
         return float(np.linalg.norm(finite))
 
+    def widened(self, by: float) -> _Local:
+        """With its surface moved outwards [m]."""
+        used = {BOX: 3, SPHERE: 1, CYLINDER: 2}.get(self.kind, 0)
+        size = self.size.copy()
+        size[:used] = np.where(size[:used] >= ENDLESS, ENDLESS, size[:used] + by)
+        if used and size[:used].min() <= 0:
+            raise SceneError(f"an offset of {by:g} m leaves nothing of the shape")
+        origin = self.origin + by * self.axes[2] if self.kind == PLANE else self.origin
+        return _Local(self.kind, size.tolist(), origin, self.axes)
+
 
 class _Solid:
     """One row of the table, over time."""
 
-    def __init__(self, local: _Local, motion: Motion | None, ignored_axis: int) -> None:
+    def __init__(
+        self, local: _Local, motion: Motion | None, ignored_axis: int, mesh: MeshField | None = None
+    ) -> None:
         self._local = local
         self._motion = motion
         self._ignored_axis = ignored_axis
         self._surface = (OUTSIDE, 0.0, 0.0, 0.0)
+        self._shell = 0.0
+        self.mesh = mesh
 
     def with_surface(
         self, mode: float, friction: float = 0.0, bounce: float = 0.0, stickiness: float = 0.0
@@ -58,8 +78,17 @@ class _Solid:
         self._surface = (mode, friction, bounce, stickiness)
         return self
 
+    def as_shell(self, half_thickness: float) -> _Solid:
+        """Walls on both sides of the surface [m]."""
+        self._shell = half_thickness
+        return self
+
     @property
     def moves(self) -> bool:
+        return self._is_driven or (self.mesh is not None and self.mesh.deforms)
+
+    @property
+    def _is_driven(self) -> bool:
         return self._motion is not None and self._motion.moves
 
     def row(self, time: float, dt: float) -> Rows:
@@ -73,9 +102,14 @@ class _Solid:
         row[5:8] = np.where(local.size >= ENDLESS, ENDLESS, local.size * pose.scale)
         row[8:17] = (local.axes @ pose.rotation.T).ravel()
         row[17:20] = self._flat(pose.to_world(local.origin))
-        if self.moves and self._motion is not None and dt > 0:
+        row[28] = self._shell
+        if self.mesh is not None:
+            row[5], row[6] = pose.scale, self.mesh.at(time)[2]
+            if self._ignored_axis >= 0:
+                row[17 + self._ignored_axis] = self._cut(pose)
+        if self._is_driven and self._motion is not None and dt > 0:
             before = self._flat(self._pose(time - dt).to_world(local.origin))
-            row[20:23] = (row[17:20] - before) / dt
+            row[20:23] = self._flat((row[17:20] - before) / dt)
             row[23:26] = self._motion.velocity(time, dt)[1]
         return row.astype(np.float32)
 
@@ -84,11 +118,28 @@ class _Solid:
         if not self.moves:
             return 0.0
         row = self.row(time, dt).astype(np.float64)
-        reach = self._local.reach * self._pose(time).scale
-        return float(np.linalg.norm(row[20:23]) + np.linalg.norm(row[23:26]) * reach)
+        scale, reach, own = self._pose(time).scale, self._local.reach, 0.0
+        if self.mesh is not None:
+            reach = float(np.linalg.norm(np.abs(self.mesh.bounds).max(axis=0)))
+            own = self.mesh.speed(time)
+        rigid = np.linalg.norm(row[20:23]) + np.linalg.norm(row[23:26]) * reach * scale
+        return float(rigid) + own * scale
 
     def _pose(self, time: float) -> Pose:
         return Pose() if self._motion is None else self._motion.pose(time)
+
+    def _cut(self, pose: Pose) -> float:
+        """Of a mesh in 2D: its origin along the axis left out, so that the plane cuts the mesh
+        where it reaches it, else through its middle."""
+        axis, mesh = self._ignored_axis, self.mesh
+        assert mesh is not None
+        low, high = (bound[axis] for bound in mesh.bounds)
+        plane = float(pose.to_local(np.zeros(3))[axis])
+        if not low <= plane <= high:
+            plane = float(low + high) / 2
+        # Between cells gradients jump, and rounding would say which one counts.
+        plane += 0.01 * mesh.at(0.0)[0].voxel
+        return -float(pose.rotation[axis, axis]) * plane * pose.scale
 
     def _flat(self, point: Floats) -> Floats:
         if self._ignored_axis >= 0:
@@ -101,21 +152,15 @@ class Solids:
 
     def __init__(self, scene: Scene) -> None:
         axis = scene.ignored_axis
-        self._solids = [
-            _placed(scene, part, f"collider[{i}]").with_surface(
-                INSIDE if part.mode == "inside" else OUTSIDE,
-                part.friction,
-                part.bounce,
-                part.stickiness,
-            )
-            for i, part in enumerate(scene.colliders)
-        ]
+        self._solids = [_collider(scene, part, i) for i, part in enumerate(scene.colliders)]
         low, high = scene.domain.min, scene.domain.max
         if scene.domain.mode == "close" and low is not None and high is not None:
             walls = _box(Box(min=low, max=high), axis)
             self._solids.append(_Solid(walls, None, axis).with_surface(INSIDE))
-        self._rows = _stack([solid.row(0.0, 0.0) for solid in self._solids])
+        self.fields: tuple[SparseField, ...] = ()  # that the rows given last speak of
         self._moving = [i for i, solid in enumerate(self._solids) if solid.moves]
+        self._rows = _stack([solid.row(0.0, 0.0) for solid in self._solids])
+        self.fields = _number(self._rows, self._solids, 0.0)
 
     def __len__(self) -> int:
         return len(self._solids)
@@ -128,12 +173,13 @@ class Solids:
     def rows(self, time: float, dt: float) -> Rows:
         """(n, SOLID_COLUMNS) at the end of the step from time - dt to time [s].
 
-        The same array each time if nothing moves.
+        The same array each time if nothing moves. `fields` are those it gives numbers of.
         """
         if self._moving:
             self._rows = self._rows.copy()
             for i in self._moving:
                 self._rows[i] = self._solids[i].row(time, dt)
+            self.fields = _number(self._rows, self._solids, time)
         return self._rows
 
     def speed(self, start: float, end: float) -> float:
@@ -142,6 +188,10 @@ class Solids:
         dt = (end - start) / samples
         times = [start + (k + 1) * dt for k in range(samples)]
         return max((self._solids[i].speed(t, dt) for i in self._moving for t in times), default=0.0)
+
+    def take_notes(self) -> list[str]:
+        """What people should know of the meshes, each once."""
+        return _notes(self._solids)
 
 
 class Sinks:
@@ -152,15 +202,55 @@ class Sinks:
             (active_times(part.frames, scene), _placed(scene, part, f"sink[{i}]"))
             for i, part in enumerate(scene.sinks)
         ]
+        self.fields: tuple[SparseField, ...] = ()  # that the rows given last speak of
 
     def __len__(self) -> int:
         return len(self._sinks)
 
     def rows(self, time: float) -> Rows:
-        """(n, SOLID_COLUMNS) of those open at a time [s]."""
-        return _stack(
-            [solid.row(time, 0.0) for (start, end), solid in self._sinks if start <= time < end]
-        )
+        """(n, SOLID_COLUMNS) of those open at a time [s]. `fields`: those it gives numbers of."""
+        is_open = [start <= time < end for (start, end), _ in self._sinks]
+        solids = [solid for _, solid in self._sinks]
+        every = _stack([solid.row(time, 0.0) for solid in solids])
+        # Of all of them, so that nothing is loaded anew when one opens.
+        self.fields = _number(every, solids, time)
+        return every[is_open] if len(every) else every
+
+    def take_notes(self) -> list[str]:
+        """What people should know of the meshes, each once."""
+        return _notes([solid for _, solid in self._sinks])
+
+
+def _collider(scene: Scene, part: Collider, index: int) -> _Solid:
+    solid = _placed(scene, part, f"collider[{index}]")
+    analytic = solid.mesh is None
+    # A field is in the fluid's sense already, whatever the mode.
+    mode = INSIDE if part.mode == "inside" and analytic else OUTSIDE
+    if part.mode == "shell" and analytic:
+        solid.as_shell(voxel_size(scene, part) + part.offset)
+    return solid.with_surface(mode, part.friction, part.bounce, part.stickiness)
+
+
+def _number(rows: Rows, solids: Sequence[_Solid], time: float) -> tuple[SparseField, ...]:
+    """The fields at a time, each once, with their numbers in the rows."""
+    fields: list[SparseField] = []
+    # Those that stay come first, so that their numbers do too.
+    order = sorted(range(len(solids)), key=lambda i: solids[i].moves)
+    for i in order:
+        mesh = solids[i].mesh
+        if mesh is None:
+            continue
+        first, second, _ = mesh.at(time)
+        for column, field in ((26, first), (27, second)):
+            known = [n for n, other in enumerate(fields) if other is field]
+            if not known:
+                fields.append(field)
+            rows[i, column] = known[0] if known else len(fields) - 1
+    return tuple(fields)
+
+
+def _notes(solids: Sequence[_Solid]) -> list[str]:
+    return [note for solid in solids if solid.mesh for note in solid.mesh.take_notes()]
 
 
 def pack_solids(scene: Scene, time: float, dt: float) -> Rows:
@@ -198,7 +288,13 @@ def _placed(scene: Scene, part: Collider | Sink, key: str) -> _Solid:
     if axis >= 0:
         plane = float(motion.pose(0.0).to_local(np.zeros(3))[axis])
     try:
-        return _Solid(_local(part.shape, axis, plane), motion, axis)
+        if isinstance(part.shape, MeshFile):
+            mesh = MeshField(scene, part, part.shape, key)
+            return _Solid(_Local(FIELD, [], np.zeros(3), np.eye(3)), motion, axis, mesh)
+        local = _local(part.shape, axis, plane)
+        if isinstance(part, Collider) and part.offset and part.mode != "shell":
+            local = local.widened((-1 if part.mode == "inside" else 1) * part.offset / part.scale)
+        return _Solid(local, motion, axis)
     except SceneError as error:
         error.key = error.key or f"{key}.shape"
         raise
@@ -215,8 +311,7 @@ def _local(shape: Shape, axis: int, plane: float) -> _Local:
     if isinstance(shape, Plane):
         normal = _in_plane(shape.normal, axis)
         return _Local(PLANE, [], _in_plane(shape.point, axis), _frame(normal))
-    assert isinstance(shape, MeshFile)
-    raise SceneError("a mesh cannot be a collider or a sink in this version of Runnel")
+    raise TypeError(shape)
 
 
 def _in_plane(vector: Sequence[float], axis: int) -> Floats:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .backends.base import BOX, CYLINDER, PLANE, SPHERE
+from .backends.base import BOX, CYLINDER, FIELD, PLANE, SPHERE
 from .backends.devices import DeviceInfo
-from .colliders import ENDLESS, Rows, Solids
+from .collider_fields import mesh_bounds
+from .colliders import ENDLESS, Rows, Sinks, Solids
 from .motion import frame_time, motion_of
-from .params import Collider, Source
+from .params import Collider, MeshFile, Source
 from .particles import CAPACITIES
 from .scene import Scene
-from .shapes import Shape, cross_section, fill, shape_of, world_bounds
+from .shapes import BoxShape, Shape, cross_section, fill, shape_of, world_bounds
 from .solver.calibration import kernel
+
+if TYPE_CHECKING:
+    from .fields.grid import SparseField
 
 Floats = NDArray[np.float64]
 
@@ -162,8 +168,14 @@ def _source_speed(source: Source) -> float:
 
 def _reach(scene: Scene, part: Source | Collider, direction: Floats) -> float:
     """How far a shape reaches along a direction; -inf if it has no end."""
-    shape = shape_of(part.shape, scene.directory)
-    low, high = world_bounds(shape, motion_of(part, scene).pose(0.0))
+    pose = motion_of(part, scene).pose(0.0)
+    if isinstance(part, Collider) and isinstance(part.shape, MeshFile):  # may be open
+        bounds = mesh_bounds(scene, part.shape)
+        if bounds is None:
+            return -math.inf
+        low, high = world_bounds(BoxShape(*bounds), pose)
+    else:
+        low, high = world_bounds(shape_of(part.shape, scene.directory), pose)
     used = direction != 0
     corner = np.where(direction > 0, high, low)[used]
     reach = float(corner @ direction[used])
@@ -180,6 +192,7 @@ def warnings(scene: Scene) -> list[str]:
         found += _misplaced(scene, source, f"source[{index}] {source.name!r}")
     for index, collider in enumerate(scene.colliders):
         found += _thin(scene, collider, f"collider[{index}] {collider.name!r}")
+    found += Solids(scene).take_notes() + Sinks(scene).take_notes()
     found += _time_step(scene)
     found += _kernel_rule(scene)
     return found
@@ -188,15 +201,19 @@ def warnings(scene: Scene) -> list[str]:
 def _misplaced(scene: Scene, source: Source, where: str) -> list[str]:
     """A source in a solid, or outside of a container."""
     points = _sample(scene, source)
-    rows = Solids(scene).rows(0.0, 0.0)
+    solids = Solids(scene)
+    rows = solids.rows(0.0, 0.0)
     names = [c.name for c in scene.colliders] + ["the domain"]
+    inside = [c.mode == "inside" for c in scene.colliders] + [True]
     found = []
-    for row, name in zip(rows, names, strict=False):
-        distance = row[1] * distances(row, points)
+    for row, name, container in zip(rows, names, inside, strict=False):
+        distance = row[1] * distances(row, points, solids.fields)
+        if row[28] > 0:
+            distance = np.abs(distance) - row[28]
         share = float(np.mean(distance < -0.25 * source.spacing)) if len(points) else 0.0
         if share == 0:
             continue
-        what = "outside of the container" if row[1] < 0 else "inside of the solid"
+        what = "outside of the container" if container else "inside of the solid"
         part = "" if share > 0.999 else f"{max(100 * share, 0.1):.2g} % of it "
         verb = "emits" if source.kind == "emitter" else "lies"
         found.append(f"{where} {verb} {part}{what} {name!r}; the particles will be thrown out.")
@@ -223,10 +240,13 @@ def _across(scene: Scene, source: Source, shape: Shape) -> Floats:
     return cross_section(shape, unit, source.spacing, pose, scene.ignored_axis)
 
 
-def distances(row: Rows, points: Floats) -> Floats:
-    """Signed distance of points (n, 3) to the shape of a packed row, negative inside of it."""
+def distances(row: Rows, points: Floats, fields: Sequence[SparseField] = ()) -> Floats:
+    """Signed distance of points (n, 3) to the shape of a packed row, negative inside of it; of a
+    field in the fluid's sense."""
     rotation = row[8:17].reshape(3, 3).astype(np.float64)
     local = (points - row[17:20]) @ rotation.T
+    if row[0] == FIELD:
+        return float(row[5]) * fields[int(row[26])].distance(local / row[5])
     size = row[5:8].astype(np.float64)
     if row[0] == PLANE:
         plane: Floats = local[:, 2]

@@ -382,13 +382,20 @@ class Plane:
 
 @dataclass(frozen=True, kw_only=True)
 class MeshFile:
-    """The inside of a closed triangle mesh. `mesh = "file.obj"` is short for this."""
+    """A triangle mesh. `mesh = "file.obj"` is short for this. Sources need a closed one."""
 
     file: str = param(
         pattern=FILE,
         pattern_text=FILE_TEXT,
-        help="OBJ, STL, PLY or OFF file, relative to the scene's folder and inside of it.",
+        help="OBJ, STL, PLY or OFF file, relative to the scene's folder and inside of it. Of "
+        "colliders and sinks also a level set (.vdb), or a deforming mesh: in walk_####.obj, "
+        "#### stands for the number of the frame, 0001 and so on.",
     )
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it is a file per frame."""
+        return "#" in self.file
 
 
 Shape = Box | Sphere | Cylinder | Plane | MeshFile
@@ -594,16 +601,21 @@ class Collider:
 
     name: str = _name()
     shape: Shape = param(
-        choices=tuple(SHAPES), soon=("mesh",), help="The solid, or the hollow of a container.",
+        choices=tuple(SHAPES), help="The solid, or the hollow of a container.",
     )
     mode: Literal["outside", "inside", "shell"] = param(
-        "outside", soon=("shell",),
+        "outside",
         help='"outside" keeps fluid outside of the shape (an obstacle), "inside" within it (a '
         'container), "shell" on both sides of its surface (open or thin objects).',
     )
     voxel_size: float | None = param(
-        None, unit="m", hard=(TINY, 1e4), soft=(0.001, 1.0), default_text="the smallest spacing",
-        help="Cell of a mesh's distance field.",
+        None, unit="m", hard=(TINY, 1e4), soft=(0.001, 1.0),
+        default_text="0.75 of the smallest spacing",
+        help="Cell of a mesh's distance field; also half the thickness of a shell.",
+    )
+    offset: float = param(
+        0.0, unit="m", hard=(-1e4, 1e4), soft=(-0.1, 0.1),
+        help="Moves the surface into the fluid. Thin parts of meshes need some.",
     )
     friction: float = param(
         0.0, hard=(0.0, 1e3), soft=(0.0, 1.0), help="Coulomb friction; 0 slips freely.",
@@ -632,7 +644,7 @@ class Sink:
 
     name: str = _name()
     shape: Shape = param(
-        choices=tuple(SHAPES), soon=("mesh",), help="Particles in here vanish.",
+        choices=tuple(SHAPES), help="Particles in here vanish.",
     )
     frames: tuple[int, int] | None = _frames("First and last frame at which the sink is open.")
     position: Vec3 = _position()

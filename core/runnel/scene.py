@@ -71,6 +71,7 @@ __all__ = [
 MAX_FILE_BYTES: Final = 64 * 2**20
 MAX_PARTICLES: Final = 200_000_000
 MESH_SUFFIXES: Final = (".obj", ".stl", ".ply", ".off")
+FIELD_SUFFIXES: Final = (".vdb",)  # of colliders and sinks
 
 TABLES: Final[dict[str, type]] = {"solver": Solver, "domain": Domain, "output": Output}
 LISTS: Final[dict[str, type]] = {
@@ -200,9 +201,20 @@ class Scene:
         text = json.dumps(self.to_dict(defaults=True), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def mesh_path(self, shape: MeshFile) -> Path:
-        """Where a mesh file lies."""
-        return (self.directory or Path()) / shape.file
+    def mesh_path(self, shape: MeshFile, frame: int | None = None) -> Path:
+        """Where a mesh file lies; of a sequence that of a frame."""
+        file = shape.file
+        if frame is not None:
+            file = re.sub(r"#+", lambda run: f"{frame:0{len(run[0])}d}", file)
+        return (self.directory or Path()) / file
+
+    def mesh_frames(self, shape: MeshFile) -> list[int]:
+        """Frames that a sequence has files of, rising."""
+        path = self.mesh_path(shape)
+        start, run, end = re.split(r"(#+)", path.name, maxsplit=1)
+        pattern = re.compile(rf"{re.escape(start)}(\d{{{len(run)},}}){re.escape(end)}")
+        found = (pattern.fullmatch(file.name) for file in path.parent.glob("*"))
+        return sorted(int(match[1]) for match in found if match)
 
     @property
     def ignored_axis(self) -> int:
@@ -615,7 +627,7 @@ def _check_shape(scene: Scene, shape: Shape, key: str) -> None:
     elif isinstance(shape, Plane) and not any(shape.normal[axis] for axis in axes):
         raise SceneError("must not be zero", key=f"{key}.plane.normal", value=shape.normal)
     elif isinstance(shape, MeshFile):
-        _check_mesh_file(scene, shape, f"{key}.mesh")
+        _check_mesh_file(scene, shape, f"{key}.mesh", key.startswith("source"))
 
 
 def _check_corners(
@@ -630,12 +642,12 @@ def _check_corners(
             )
 
 
-def _check_mesh_file(scene: Scene, shape: MeshFile, key: str) -> None:
+def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -> None:
     """Scenes come from strangers: a mesh path may not lead out of the scene's folder."""
     path = scene.mesh_path(shape)
-    if path.suffix.lower() not in MESH_SUFFIXES:
-        endings = ", ".join(MESH_SUFFIXES)
-        raise MeshError(f"a mesh file ends in {endings}", key=key, value=shape.file)
+    suffixes = MESH_SUFFIXES if of_source else MESH_SUFFIXES + FIELD_SUFFIXES
+    if path.suffix.lower() not in suffixes:
+        raise MeshError(f"a mesh file ends in {', '.join(suffixes)}", key=key, value=shape.file)
     if not scene.allow_outside and not _is_inside(path, shape.file, scene.directory or Path()):
         raise MeshError(
             "lies outside of the scene's folder. Move it there and give the path from there, or "
@@ -643,13 +655,38 @@ def _check_mesh_file(scene: Scene, shape: MeshFile, key: str) -> None:
             key=key,
             value=shape.file,
         )
+    if shape.is_sequence:
+        path = _check_sequence(scene, shape, key, of_source)
     if not path.is_file():
         raise MeshError(f"there is no file {path}", key=key, value=shape.file)
+    if path.suffix.lower() in FIELD_SUFFIXES:
+        return
     try:
         _mesh_box(path, path.stat().st_mtime_ns)
     except MeshError as error:
         error.key, error.value = key, shape.file
         raise
+
+
+def _check_sequence(scene: Scene, shape: MeshFile, key: str, of_source: bool) -> Path:
+    """One file a frame, none missing; the first of them."""
+    if of_source or len(re.findall(r"#+", shape.file)) > 1 or "#" in str(Path(shape.file).parent):
+        what = "sources do not deform" if of_source else "only one run of #, in the file's name"
+        raise MeshError(f"# stands for the number of a frame: {what}", key=key, value=shape.file)
+    if Path(shape.file).suffix.lower() in FIELD_SUFFIXES:
+        raise MeshError("a sequence needs meshes, for velocities", key=key, value=shape.file)
+    frames = scene.mesh_frames(shape)
+    if not frames:
+        raise MeshError("there is no file of this pattern", key=key, value=shape.file)
+    paths = [scene.mesh_path(shape, number) for number in frames]
+    if not scene.allow_outside and not all(
+        _is_inside(path, shape.file, scene.directory or Path()) for path in paths
+    ):
+        raise MeshError("a file lies outside of the scene's folder", key=key, value=shape.file)
+    missing = sorted(set(range(frames[0], frames[-1])) - set(frames))
+    if missing:
+        raise MeshError(f"the file of frame {missing[0]} is missing", key=key, value=shape.file)
+    return paths[0]
 
 
 def _is_inside(path: Path, written: str, folder: Path) -> bool:

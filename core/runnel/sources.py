@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import SceneError
 from .motion import Motion, active_times, motion_of
-from .params import MeshFile, Sink, Source
+from .params import Source
 from .scene import Scene
 from .shapes import Shape, cross_section, fill, inside, shape_of
 
@@ -309,34 +309,6 @@ def _hash(cells: NDArray[np.int64]) -> NDArray[np.int64]:
     x, y, z = cells.T
     mixed: NDArray[np.int64] = x * 73856093 ^ y * 19349663 ^ z * 83492791
     return mixed
-
-
-# --- sinks ----------------------------------------------------------------------------------------
-
-
-class MeshSinks:
-    """The sinks of a scene that are meshes: looked at on the host."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._sinks: list[tuple[Sink, Shape, Motion]] = [
-            (sink, shape_of(sink.shape, scene.directory), motion_of(sink, scene))
-            for sink in scene.sinks
-            if isinstance(sink.shape, MeshFile)
-        ]
-
-    def __len__(self) -> int:
-        return len(self._sinks)
-
-    def inside(self, positions: ArrayLike, time: float) -> Mask:
-        """Which positions (n, 3) lie in a sink that is open at a time [s]."""
-        points = np.asarray(positions, np.float64).reshape(-1, 3)
-        result = np.zeros(len(points), np.bool_)
-        for sink, shape, motion in self._sinks:
-            start, end = active_times(sink.frames, self._scene)
-            if start <= time < end:
-                result |= inside(shape, motion.pose(time), points, self._scene.ignored_axis)
-        return result
 
 
 # --- books ----------------------------------------------------------------------------------------

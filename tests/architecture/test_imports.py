@@ -37,7 +37,7 @@ LAYERS = (
     "scene fields backends.linker backends.probe",
     "backends.base",
     "schema motion backends.devices",
-    "shapes",
+    "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
     "solver.step",
     "simulation cache progress",

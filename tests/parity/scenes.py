@@ -26,6 +26,7 @@ from runnel.backends.reference.solids import signed_distances
 from runnel.fields.grid import SparseField, default_settings
 from runnel.fields.rasterize import field_of_mesh
 from runnel.fields.velocity import deform
+from runnel.fields.walls import with_walls
 from runnel.meshes import Mesh
 from runnel.solver.model import Model
 from tests.unit.field_meshes import cube, sphere, torus
@@ -238,11 +239,11 @@ def fields() -> tuple[SparseField, ...]:
     sheet = Mesh(np.array([[0, 0, 0], [1, 0, 0.2], [0, 1, 0], [1, 1, 0]]), np.array(
         [[0, 1, 2], [2, 1, 3]], np.int32))  # fmt: skip
     return (
-        field_of_mesh(torus(0.2, 0.09, 60, 30), coarse),
-        field_of_mesh(cube((-0.29,) * 3, 0.58), replace(coarse, mode="inside")),
+        with_walls(field_of_mesh(torus(0.2, 0.09, 60, 30), coarse), 0.22),
+        with_walls(field_of_mesh(cube((-0.29,) * 3, 0.58), replace(coarse, mode="inside")), 0.22),
         field_of_mesh(sheet, replace(coarse, mode="shell")),
         deform(ball, ball, 0.04, coarse),
-        deform(ball, larger, 0.04, coarse),
+        with_walls(deform(ball, larger, 0.04, coarse), 0.22),
     )
 
 

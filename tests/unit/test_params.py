@@ -130,11 +130,11 @@ def test_message_of_a_vector_names_the_component() -> None:
 
 
 def test_choice_of_a_later_version_is_told_apart_from_a_typo() -> None:
-    mode = spec_of(Collider, "mode")
+    body = spec_of(Collider, "body")
     with pytest.raises(SceneError, match="not in this version"):
-        mode.read("shell", "k")
-    with pytest.raises(SceneError, match='one of "outside", "inside"'):
-        mode.read("shel", "k")
+        body.read("rigid", "k")
+    with pytest.raises(SceneError, match='one of "static", "animated"'):
+        body.read("rigd", "k")
 
 
 def test_param_without_help_or_range() -> None:

@@ -437,8 +437,6 @@ def test_refusal_names_key_and_remedy(data: dict[str, Any], key: str, words: str
 @pytest.mark.parametrize(
     ("collider", "key"),
     [
-        ({"shape": {"mesh": "a.obj"}}, "collider[0].shape"),
-        ({"mode": "shell"}, "collider[0].mode"),
         ({"body": "rigid"}, "collider[0].body"),
         ({"body": "deformable"}, "collider[0].body"),
     ],

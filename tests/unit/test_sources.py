@@ -12,13 +12,11 @@ from scipy.spatial import cKDTree
 
 from runnel import sources
 from runnel.errors import MeshError, SceneError
-from runnel.params import Box, Keyframe, MeshFile, Sink
 from runnel.particles import ParticleStore
 from runnel.scene import Scene
 from runnel.sources import (
     Emitter,
     MassLedger,
-    MeshSinks,
     emitters,
     fill_volume,
     fill_volumes,
@@ -396,31 +394,7 @@ def test_only_near_particles_cost(monkeypatch):
     assert max(sorted_in) == 100
 
 
-# --- sinks, books ---------------------------------------------------------------------------------
-
-
-class SinkScene:
-    """As much of a scene as MeshSinks needs: the format does not let meshes be sinks yet."""
-
-    def __init__(self, base, sinks):
-        self.fps, self.frames, self.directory = base.fps, base.frames, base.directory
-        self.ignored_axis, self.sinks = base.ignored_axis, sinks
-
-
-def test_mesh_sinks(tmp_path):
-    (tmp_path / "t.obj").write_text(TETRAHEDRON)
-    keys = (Keyframe(frame=1), Keyframe(frame=25, position=(10.0, 0.0, 0.0)))
-    sinks = (
-        Sink(name="a", shape=MeshFile(file="t.obj"), motion=keys),
-        Sink(name="b", shape=MeshFile(file="t.obj"), position=(-5.0, 0, 0), frames=(3, 4)),
-        Sink(name="c", shape=Box(min=(0, 0, 0), max=(9, 9, 9))),
-    )
-    some = MeshSinks(SinkScene(scene({}, directory=tmp_path), sinks))
-    assert len(some) == 2
-    points = [[0.2, 0.2, 0.2], [10.2, 0.2, 0.2], [-4.8, 0.2, 0.2], [0.5, 0.5, 0.5]]
-    assert some.inside(points, 0.0).tolist() == [True, False, False, False]
-    assert some.inside(points, 1.0).tolist() == [False, True, False, False]
-    assert some.inside(points, 3 / 24).tolist() == [False, False, True, False]
+# --- books ----------------------------------------------------------------------------------------
 
 
 def test_books_balance():

@@ -52,6 +52,14 @@ def same_fields(a: Sequence[SparseField], b: Sequence[SparseField]) -> bool:
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
+def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows a fast particle may pass through. Not half spaces and hollows: contact alone finds
+    back from there."""
+    kind, mode, shell = solids[:, 0], solids[:, 1], solids[:, 28]
+    passable: NDArray[np.bool_] = (kind == FIELD) | (shell > 0) | ((kind != PLANE) & (mode > 0))
+    return passable
+
+
 @dataclass(frozen=True)
 class Survey:
     max_speed: float  # [m/s]
@@ -89,6 +97,9 @@ class Backend(Protocol):
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         """v += dt a; x* = x + dt v."""
+
+    def stop_at_solids(self) -> None:
+        """Shorten v of particles that would pass through a solid within the step."""
 
     def find_neighbors(self) -> None:
         """Pairs within max(h_i, h_j) at x*. Drops particles that died."""

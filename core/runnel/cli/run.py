@@ -194,6 +194,7 @@ class Job:
     def _simulate(self) -> None:
         sim = self.sim
         self.signals.check()
+        self._show(sim.report.notes)
         if self.cache.last_frame != sim.frame and not sim.mid_frame:
             self._write()
         self.progress.first = sim.frame + 1
@@ -201,6 +202,7 @@ class Job:
             sim.advance(sim.frame + 1, on_step=self._after_step)
             self._write()
             report = sim.report
+            self._show(report.notes)
             self.progress.frame(
                 sim.frame,
                 particles=report.particles,
@@ -209,6 +211,10 @@ class Job:
                 report=report.to_dict(),
             )
             self.signals.check()
+
+    def _show(self, notes: list[str]) -> None:
+        for note in notes:
+            self.progress.say(f"warning: {note}")
 
     def _after_step(self, step: StepReport) -> None:
         self.signals.check()

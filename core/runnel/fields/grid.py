@@ -92,6 +92,7 @@ class SparseField:
     background: float  # beyond the table: band or -band
     index: NDArray[np.int32] | None = None  # (leaves, 729) nearest triangle, -1 unknown
     velocity: NDArray[np.float32] | None = None  # (leaves, 729, 3) [m/s]
+    wall: NDArray[np.float32] | None = None  # (leaves, 729) psi of walls.py [m]
     mode: Mode = "outside"
     shift: float = 0.0  # how far the zero of the field is from the triangles [m]
     notes: tuple[str, ...] = field(default=())  # what its maker should tell people
@@ -103,7 +104,7 @@ class SparseField:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = (self.table, self.values, self.index, self.velocity)
+        arrays = (self.table, self.values, self.index, self.velocity, self.wall)
         return sum(array.nbytes for array in arrays if array is not None)
 
     @property

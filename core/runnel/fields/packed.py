@@ -4,8 +4,9 @@ Words of a field, offsets from its first:
 
     0:3 origin [m]; 3 1/voxel; 4 band [m]; 5 background [m]; 6:9 dims (int); 9 voxel [m]
     10 where values begin; 11 where velocities begin, 0 without (both uint)
+    13 where psi of walls.py begins, that of the values without (uint)
     12 from the sides of the table to the nearest leaf, at least [m]
-    HEADER: table (int), then values, then velocities (x, y, z of each value)
+    HEADER: table (int), then values, psi, velocities (x, y, z of each value)
 
 An entry of the table is a leaf or, below 0, -1 - (64 k + 2 way + side): side 1 in the solid, k the
 number of tiles (Chebyshev) to the nearest leaf, way 0..26 the neighbour that is one nearer to it
@@ -85,8 +86,14 @@ def words_of(field: SparseField) -> Words:
     floats[9], floats[12] = field.voxel, margin_of(field, table)
     head[10] = HEADER + len(table)
     parts = [head, table.view(np.uint32), _words(field.values)]
+    head[13] = end = head[10]
+    end += np.uint32(field.values.size)
+    if field.wall is not None:
+        head[13] = end
+        end += np.uint32(field.wall.size)
+        parts.append(_words(field.wall))
     if field.velocity is not None:
-        head[11] = head[10] + field.values.size
+        head[11] = end
         parts.append(_words(field.velocity))
     return np.concatenate(parts)
 

@@ -38,7 +38,7 @@ inline int find_cell(__global const float *f, float3 q, float3 size, cell_t *cel
     __global const int *words = (__global const int *)f;
     const int i = (int)q.x, j = (int)q.y, k = (int)q.z;
     cell->entry = words[FIELD_HEADER + ((k >> 3) * words[7] + (j >> 3)) * words[6] + (i >> 3)];
-    cell->corner = as_uint(f[10]) + (uint)(((k & 7) * FIELD_EDGE + (j & 7)) * FIELD_EDGE + (i & 7));
+    cell->corner = (uint)(((k & 7) * FIELD_EDGE + (j & 7)) * FIELD_EDGE + (i & 7));
     cell->part = q - (float3)((float)i, (float)j, (float)k);
     return 1;
 }
@@ -49,7 +49,10 @@ inline float3 table_size(__global const float *f)
     return 8.0f * (float3)((float)words[6], (float)words[7], (float)words[8]);
 }
 
-#define LEAF_OF(f, cell, stride) ((f) + (cell).corner + (uint)(cell).entry * (stride))
+// The two numbers of a voxel: its distance, and that of the flat wall which fills as much around it (fields/walls.py).
+#define DISTANCE 10
+#define WALL 13
+#define LEAF_OF(f, channel, cell) ((f) + as_uint((f)[channel]) + (uint)(cell).entry * 729U)
 
 // Deep in a leaf all values are -band: its corners still tell where the surface is.
 inline float3 coarse_gradient(__global const float *v)
@@ -59,14 +62,14 @@ inline float3 coarse_gradient(__global const float *v)
     return low + high;
 }
 
-// Distance [m] at a point of the field's frame, and the gradient, not of unit length.
-inline float sample_field(__global const float *f, float3 point, float3 *gradient)
+// Distance [m] at a point of the field's frame, and the gradient, not of unit length. channel: DISTANCE or WALL.
+inline float sample_field(__global const float *f, const int channel, float3 point, float3 *gradient)
 {
     const float3 q = (point - (float3)(f[0], f[1], f[2])) * f[3], size = table_size(f);
     cell_t c;
     if (!find_cell(f, q, size, &c)) return beyond_table(f, q, size, gradient);
     if (c.entry < 0) return far_tile(f, c.entry, gradient);
-    __global const float *v = LEAF_OF(f, c, 729U);
+    __global const float *leaf = LEAF_OF(f, channel, c), *v = leaf + c.corner;
     const float a000 = v[0], a010 = v[9], a001 = v[81], a011 = v[90];
     const float d00 = v[1] - a000, d10 = v[10] - a010, d01 = v[82] - a001, d11 = v[91] - a011;
     const float x00 = a000 + c.part.x * d00, x10 = a010 + c.part.x * d10, x01 = a001 + c.part.x * d01, x11 = a011 + c.part.x * d11;
@@ -74,8 +77,7 @@ inline float sample_field(__global const float *f, float3 point, float3 *gradien
     const float e0 = d00 + c.part.y * (d10 - d00), e1 = d01 + c.part.y * (d11 - d01);
     const float phi = y0 + c.part.z * (y1 - y0);
     *gradient = f[3] * (float3)(e0 + c.part.z * (e1 - e0), (x10 - x00) + c.part.z * ((x11 - x01) - (x10 - x00)), y1 - y0);
-    if (phi < 0.0f && dot3(*gradient, *gradient) < 1e-12f)
-        *gradient = coarse_gradient(f + as_uint(f[10]) + (uint)c.entry * 729U);
+    if (phi < 0.0f && dot3(*gradient, *gradient) < 1e-12f) *gradient = coarse_gradient(leaf);
     return phi;
 }
 
@@ -89,7 +91,7 @@ inline float field_bound(__global const float *f, float3 point)
     if (!find_cell(f, q, size, &c)) return beyond_table(f, q, size, &unused);
     if (c.entry < 0) return far_tile(f, c.entry, &unused);
     const uint nearest = (c.part.x >= 0.5f ? 1U : 0U) + (c.part.y >= 0.5f ? 9U : 0U) + (c.part.z >= 0.5f ? 81U : 0U);
-    return LEAF_OF(f, c, 729U)[nearest] - 1.13f * f[9];
+    return LEAF_OF(f, DISTANCE, c)[c.corner + nearest] - 1.13f * f[9];
 }
 
 // Velocity channel of a field [m/s], in its frame; 0 where it has none.
@@ -99,7 +101,7 @@ inline float3 sample_velocity(__global const float *f, float3 point)
     const float3 q = (point - (float3)(f[0], f[1], f[2])) * f[3];
     cell_t c;
     if (!start || !find_cell(f, q, table_size(f), &c) || c.entry < 0) return (float3)(0.0f);
-    __global const float *v = f + start + 3U * ((uint)c.entry * 729U + c.corner - as_uint(f[10]));
+    __global const float *v = f + start + 3U * ((uint)c.entry * 729U + c.corner);
     float3 sum = (float3)(0.0f);
     for (uint corner = 0; corner < 8; ++corner) {
         const uint x = corner & 1U, y = (corner >> 1) & 1U, z = corner >> 2;
@@ -116,23 +118,21 @@ inline float3 sample_velocity(__global const float *f, float3 point)
 
 inline float within_band(float phi, float band) { return MAX(-band, MIN(phi, band)); }
 
-// Distance [m, of the field's frame] and the direction into the fluid, of unit length or 0.
-inline float field_distance(__global const float *s, float3 point, float3 *normal)
+// Distance [m, of the field's frame] and its gradient.
+inline float field_distance(__global const float *s, const int channel, float3 point, float3 *gradient)
 {
-    float3 gradient;
     __global const float *f = FIRST_FIELD(s);
-    float phi = sample_field(f, point, &gradient);
+    float phi = sample_field(f, channel, point, gradient);
     if (s[6] > 0.0f) {
         float3 later;
         __global const float *g = SECOND_FIELD(s);
-        const float next = sample_field(g, point, &later), share = s[6];
+        const float next = sample_field(g, channel, point, &later), share = s[6];
         const float a = within_band(phi, f[4]), b = within_band(next, g[4]);
         // Where neither knows more than the side, the one that is nearer.
         if (a == phi || b == next || (a < 0.0f) != (b < 0.0f)) phi = a + share * (b - a);
         else phi = a < 0.0f ? MAX(phi, next) : MIN(phi, next);
-        gradient += share * (later - gradient);
+        *gradient += share * (later - *gradient);
     }
-    *normal = direction_of(gradient);
     return phi;
 }
 

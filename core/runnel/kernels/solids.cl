@@ -101,8 +101,8 @@ inline float solid_distance(__global const float *s, float3 x, float3 *normal)
     const int kind = (int)s[0];
     float3 n = (float3)(0.0f, 0.0f, 1.0f);
     if (kind == FIELD) {
-        const float phi = s[5] * field_distance(s, point / s[5], &n);
-        *normal = to_world(s, n);
+        const float phi = s[5] * field_distance(s, DISTANCE, point / s[5], &n);
+        *normal = to_world(s, direction_of(n));
         return section_distance(phi, s[5] * FIRST_FIELD(s)[4], normal);
     }
     float phi = point.z;  // PLANE
@@ -203,6 +203,21 @@ inline float2 block_axis(__global const float4 *wall_in, float x, float half_siz
 // Scaling the correction along the wall keeps a resting fluid from sinking there.
 inline float along_wall(float shear) { return 1.0f / (1.0f - MIN(shear, 0.5f)); }
 
+// Distance that counts for the density, the direction and the gradient of it.
+inline float wall_distance(__global const float *s, float3 x, float3 *normal, float3 *gradient)
+{
+    if ((int)s[0] != FIELD) {
+        const float phi = solid_distance(s, x, normal);
+        *gradient = *normal;
+        return phi;
+    }
+    float3 n;
+    const float psi = s[5] * field_distance(s, WALL, to_local(s, x - solid_origin(s)) / s[5], &n);
+    *gradient = in_scene_plane(to_world(s, n));
+    *normal = direction_of(*gradient);
+    return psi;
+}
+
 // (gradient, share) of one solid at x. Also mends a correction by pressure there (along_wall).
 inline float4 solid_share(__global const float *s, __global const float4 *wall_in, float3 x, float inverse_h, float3 *correction)
 {
@@ -215,10 +230,12 @@ inline float4 solid_share(__global const float *s, __global const float4 *wall_i
         *correction = to_world(s, to_local(s, *correction) * (float3)(fb * fc, fa * fc, fa * fb));
         return (float4)(-to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y)), 1.0f - a.x * b.x * c.x);
     }
-    float3 n;
-    const float4 v = half_space(wall_in, solid_distance(s, x, &n), inverse_h);
+    float3 n, gradient;
+    const float psi = wall_distance(s, x, &n, &gradient);
+    const float4 v = half_space(wall_in, psi, inverse_h);
     const float normal = dot3(*correction, n);
     *correction = normal * n + along_wall(v.z) * (*correction - normal * n);
+    if ((int)s[0] == FIELD) return (float4)(v.y * gradient, v.x);
     if ((int)s[0] != BOX || IS_SHELL(s)) return (float4)(v.y * n, v.x);
     const float3 point = to_local(s, x - solid_origin(s));
     const float2 a = block_axis(wall_in, point.x, s[5], inverse_h);

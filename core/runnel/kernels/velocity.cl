@@ -35,17 +35,109 @@ __kernel void apply_forces(
     v[i] = velocity;
 }
 
+// ---- fast particles: what would pass through a solid within the step is stopped at its surface ----
+#define MARCH_STEPS 96
+#define MARCH_GAP 0.5f    // of the radius: as near as that, the surface is reached
+#define MARCH_LEAST 0.25f  // of the radius: no step is shorter
+
+// Half spaces and hollows cannot be passed through: contact alone finds back.
+inline int can_be_passed(__global const float *s)
+{
+    const int kind = (int)s[0];
+    return kind == FIELD || IS_SHELL(s) || (kind != PLANE && s[1] > 0.0f);
+}
+
+typedef struct { float time; float3 normal, u; } march_t;  // when a solid is met, its normal and its way in the step
+
+// Where a particle at p, with `left` of the step to go and moving by `way` in all of it, meets which solid next.
+// Solids stand where they end up: seen from there, a point at rest on a solid comes from p + u dt left.
+inline march_t nearest_ahead(__global const float *solids, uint solid_count, float3 p, float3 way, float left, float dt, float radius)
+{
+    march_t first = {3e38f, (float3)(0.0f), (float3)(0.0f)};
+    for (uint s = 0; s < solid_count; ++s) {
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        if (!can_be_passed(row)) continue;
+        const float3 u = dt * solid_velocity(row, p);
+        float3 n;
+        const float phi = solid_distance(row, p + left * u, &n);
+        const float3 relative = way - u;
+        const float speed = length3(relative);
+        const int hit = phi < MARCH_GAP * radius && dot3(relative, n) < -1e-4f * speed;
+        const float time = hit ? 0.0f : MAX(phi - MARCH_GAP * radius, MARCH_LEAST * radius) / MAX(speed, 1e-20f);
+        if (time < first.time) { first.time = time; first.normal = n; first.u = u; }
+    }
+    return first;
+}
+
+// Does contact alone bring x back to where it came from? Then nothing has to be done here.
+inline int comes_back(__global const float *solids, uint solid_count, float3 x, float3 normal, float radius)
+{
+    for (uint s = 0; s < solid_count; ++s) {
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        float3 n;
+        if (!can_be_passed(row)) continue;
+        const float phi = solid_distance(row, x, &n);
+        if (phi < radius) return phi > -2.0f * radius && dot3(n, normal) > 0.8f;
+    }
+    return 0;
+}
+
+// v.w, free until the end of the step, tells the wall response how fast a stopped particle was: the normal speed it lost.
+__kernel void stop_at_solids(
+    __global const float4 *material_in, __global const float4 *x_in, __global float4 *v,
+    __global const float *solids, const uint solid_count, const uint count, const float dt)
+{
+    const uint i = get_global_id(0);
+    if (i >= count) return;
+    const float radius = material_in[i].x / SUPPORT;
+    float4 velocity = v[i];
+    velocity.w = 0.0f;
+    const float3 start = x_in[i].xyz;
+    float3 p = start, way = dt * velocity.xyz, hit = (float3)(0.0f);
+    float left = 1.0f, lost = 0.0f;
+    int fast = 0;
+    for (uint s = 0; s < solid_count; ++s) {
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        if (!can_be_passed(row)) continue;
+        float3 n;
+        const float3 u = dt * solid_velocity(row, p), relative = way - u;
+        const float length = length3(relative);
+        const float phi = solid_distance(row, p + u, &n);
+        fast |= length > radius && phi > 0.0f && phi < length + radius;
+    }
+    for (uint k = 0; fast && k < MARCH_STEPS && left > 0.0f; ++k) {
+        const march_t next = nearest_ahead(solids, solid_count, p, way, left, dt, radius);
+        if (next.time == 0.0f) {  // reached: the rest of the way goes along the surface
+            const float into = dot3(way - next.u, next.normal);
+            if (lost == 0.0f) hit = next.normal;
+            lost = MAX(lost, -into / dt);
+            way -= into * next.normal;
+            continue;
+        }
+        const float time = MIN(next.time, left);
+        p += time * way;
+        left -= time;
+    }
+    if (lost > 0.0f && !comes_back(solids, solid_count, start + dt * velocity.xyz, hit, radius)) {
+        velocity.xyz = in_scene_plane(p - start) / dt;
+        velocity.w = lost;
+    }
+    v[i] = velocity;
+}
+
 #define NUDGE 1e-3f  // of the distance of contact: a push below that is none
 
 // Friction, bounce and stickiness of one wall with normal n at distance phi; u is the wall's own velocity.
 // drift: what the step moved the particle by, over dt.
 inline float3 respond(
     __global const float *solid, float phi, float3 n, float3 u, float3 v, float3 v_before,
-    float3 push, float contact, float dt, float rest_speed, float3 *drift)
+    float3 push, float contact, float dt, float rest_speed, float lost, float3 *drift)
 {
     const float friction = solid[2], bounce = solid[3], stickiness = solid[4];
     const float3 relative = v - u;
-    const float pushed = dot3(push, n);
+    if (phi >= 1.1f * contact) lost = 0.0f;
+    const float before = dot3(v_before - u, n), arriving = lost > 0.0f ? -lost : before;
+    const float pushed = dot3(push, n) + dt * MAX(before - arriving, 0.0f);
     float normal = dot3(relative, n);
     float3 tangent = relative - normal * n;
     if (pushed > 0.0f) {  // Coulomb: pressure against the wall counts, not contact alone
@@ -53,7 +145,6 @@ inline float3 respond(
         if (speed > 0.0f) tangent *= MAX(0.0f, 1.0f - friction * pushed / (dt * speed));
     }
     if (phi < 1.1f * contact) {
-        const float arriving = dot3(v_before - u, n);
         // A particle at rest arrives with what gravity gave it in this step: no bounce. Nor off a wall that did not push:
         // in turned containers rounding leaves a trace of one wall's push along the normals of the others.
         if (pushed > NUDGE * contact && -arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
@@ -71,9 +162,10 @@ inline float3 respond(
 
 inline float3 wall_response(
     __global const float *solids, uint solid_count, uint near, float3 x, float3 v, float3 v_before,
-    float3 push, float h, float contact, float dt, float rest_speed, float3 *drift)
+    float3 push, float h, float contact, float dt, float rest_speed, float lost, float3 *drift)
 {
-    const int still = push.x == 0.0f && push.y == 0.0f && push.z == 0.0f;  // no wall pushed: only stickiness can act
+    // No wall pushed: only stickiness can act.
+    const int still = push.x == 0.0f && push.y == 0.0f && push.z == 0.0f && lost == 0.0f;
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
         __global const float *row = solids + s * SOLID_COLUMNS;
@@ -83,7 +175,8 @@ inline float3 wall_response(
         for (int face = 0; face < faces; ++face) {
             float3 n;
             const float phi = faces == 3 ? face_distance(row, x, face, &n) : solid_distance(row, x, &n);
-            if (phi < h) v = respond(row, phi, n, u, v, v_before, push, contact, dt, rest_speed, drift);
+            const float own = can_be_passed(row) ? lost : 0.0f;
+            if (phi < h) v = respond(row, phi, n, u, v, v_before, push, contact, dt, rest_speed, own, drift);
         }
     }
     return v;
@@ -94,7 +187,7 @@ __kernel void update_velocities(
     __global const float4 *push_in, __global const uint *near_in,
     __global float4 *x, __global float4 *v,
     __global const float *solids, const uint solid_count,
-    const uint count, const float dt, const float rest_speed)
+    const uint count, const float dt, const float rest_speed, const uint stopped)
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
@@ -109,7 +202,7 @@ __kernel void update_velocities(
         const float3 moved = velocity;
         float3 drift = moved;
         velocity = wall_response(solids, solid_count, near, to.xyz, velocity, before, push_in[i].xyz,
-                                 h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed, &drift);
+                                 h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed, stopped ? v[i].w : 0.0f, &drift);
         to.xyz -= dt * (moved - drift);
         xp[i] = to;
     }

@@ -28,6 +28,7 @@ class Report:
     emitted: int = 0  # particles
     removed: int = 0  # particles
     milliseconds: dict[str, float] = field(default_factory=dict)  # per stage, sum over steps
+    notes: list[str] = field(default_factory=list)  # what people should know, as of meshes
 
     @property
     def ms_per_step(self) -> float:

@@ -314,6 +314,8 @@ class Simulation:
             end=end,
             pressure_number=(self._pressure_speed * dt / self.scene.smallest_spacing) ** 2,
             held=self._nozzles.step(start, dt) if self._emitters else None,
+            solid_fields=self._solids.fields,
+            sink_fields=self._sinks.fields,
         )
 
     def _removes(self) -> bool:
@@ -351,7 +353,7 @@ class Simulation:
     def _look_at_start(self) -> None:
         """Densities of the initial state. A step of no length: nothing moves."""
         still = np.zeros(3, np.float32)
-        self._backend.set_solids(self._solids.rows(0.0, 0.0))
+        self._backend.set_solids(self._solids.rows(0.0, 0.0), self._solids.fields)
         self._backend.predict(0.0, still, np.zeros((0, FORCE_COLUMNS), np.float32))
         self._backend.find_neighbors()
         self._backend.compute_pressure(0.0, 0.0)
@@ -376,6 +378,7 @@ class Simulation:
         report.momentum = (float(momentum[0]), float(momentum[1]), float(momentum[2]))
         report.max_speed = self._latest().max_speed
         report.emitted, report.removed = emitted - before[0], removed - before[1]
+        report.notes = [*self._solids.take_notes(), *self._sinks.take_notes()]
         if not report.steps:
             report.density_error_avg, report.density_error_max = self._backend.density_error()
         return report

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 from ..backends.base import Array, Backend, Survey
 from .acceleration import Plan, cycles, weights
 from .model import Model
+
+if TYPE_CHECKING:
+    from ..fields.grid import SparseField
 
 NO_PLAN = Plan()
 
@@ -42,6 +46,8 @@ class Fields:
     end: float  # time at the end of the step [s]
     pressure_number: float = 0.0  # expected P dt^2/(rho d^2), see acceleration.py
     held: tuple[NDArray[np.uint32], Array, float] | None = None  # what is in nozzles: Backend.hold
+    solid_fields: tuple[SparseField, ...] = ()  # that rows of solids give numbers of
+    sink_fields: tuple[SparseField, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,10 +108,11 @@ def step(
     watch = Stopwatch(backend, timed)
     report = StepReport(milliseconds=watch.milliseconds)
     with watch.stage("predict"):  # 1-4
-        backend.set_solids(fields.solids)
+        backend.set_solids(fields.solids, fields.solid_fields)
         backend.predict(dt, fields.gravity, fields.forces)
         if fields.held is not None:
             backend.hold(*fields.held)
+        backend.stop_at_solids()
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
     _solve_density(backend, model, fields.pressure_number, plan, limits, watch, report)  # 8-19
@@ -122,7 +129,7 @@ def step(
         backend.hold(*fields.held)
     with watch.stage("remove"):
         if fields.removes:
-            backend.remove(fields.sinks, fields.low, fields.high, fields.end)
+            backend.remove(fields.sinks, fields.low, fields.high, fields.end, fields.sink_fields)
         report.survey = backend.survey()
     return report
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
-from ..base import SOLID_COLUMNS, Survey
+from ..base import SOLID_COLUMNS, Survey, can_be_passed
 from .program import (
     CLUSTER,
     FINE_BITS,
@@ -63,6 +63,8 @@ class OpenCLBackend(DeviceState):
         self._tension = 1.0
         self._rest_speed = 0.0
         self._solid_count = 0
+        self._passable = False  # any of the solids, by what is fast
+        self._stopped = False  # whether the step has looked for that
         self.list_used = 0
         self.set_solids(np.zeros((0, SOLID_COLUMNS), np.float32))
         self._reserve(0)
@@ -139,9 +141,11 @@ class OpenCLBackend(DeviceState):
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
+        self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
 
     def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
         self._dt = dt
+        self._stopped = False
         self._tension = tension_strength(dt)
         self._rest_speed = 2 * dt * float(np.linalg.norm(gravity))
         if len(forces):
@@ -156,6 +160,20 @@ class OpenCLBackend(DeviceState):
             g,
             u32(self._rows),
             f32(dt),
+        )
+
+    def stop_at_solids(self) -> None:
+        if not self._passable or self._dt <= 0:
+            return
+        self._stopped = True
+        self._run(
+            self._program(),
+            "stop_at_solids",
+            self._rows,
+            *self._take("material x v solids"),
+            u32(self._solid_count),
+            u32(self._rows),
+            f32(self._dt),
         )
 
     def find_neighbors(self) -> None:
@@ -378,6 +396,7 @@ class OpenCLBackend(DeviceState):
             u32(self._rows),
             f32(self._dt),
             f32(self._rest_speed),
+            u32(self._stopped),
         )
 
     def apply_viscosity(self) -> None:

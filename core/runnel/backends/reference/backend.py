@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
-from ..base import FORCE_COLUMNS, SOLID_COLUMNS, SOLVER_CHANNELS, Array, Survey, same_fields
-from . import contact, density, solids, velocity
+from ..base import (
+    FORCE_COLUMNS,
+    SOLID_COLUMNS,
+    SOLVER_CHANNELS,
+    Array,
+    Survey,
+    can_be_passed,
+    same_fields,
+)
+from . import contact, density, march, solids, velocity
 from .field import World, world_of
 from .kernel import make_kernel
 from .neighbors import Neighbors, cell_keys, find_neighbors
@@ -33,6 +41,7 @@ WORK_CHANNELS: dict[str, tuple[type, int]] = {
     "multiplier": (np.float32, 1),  # p of eq. 2 within a step [kg/m]
     "change": (np.float32, 1),  # dp of the last compute_pressure [kg/m]
     "push": (np.float32, 3),  # displacement by walls, summed over a step [m]
+    "lost": (np.float32, 1),  # normal speed of what was stopped at a solid [m/s]
     "wall_gradient": (np.float32, 3),  # of the last compute_pressure [1/m]
     "vorticity": (np.float32, 3),  # [1/s]
 }
@@ -125,7 +134,18 @@ class ReferenceBackend:
         )
         self._place_predicted()
         d["push"][:] = 0
+        d["lost"][:] = 0
         d["multiplier"][:] = d["change"][:] = 0
+
+    def stop_at_solids(self) -> None:
+        rows = self._solids.rows
+        if not len(rows) or not can_be_passed(rows).any() or self._dt <= 0:
+            return
+        d = self._data
+        d["lost"][:] = march.stop_at_solids(
+            self._solids, d["position"], d["velocity"], self._radius(), self._dt
+        )
+        self._place_predicted()
 
     def find_neighbors(self) -> None:
         if not self._alive.all():
@@ -197,6 +217,7 @@ class ReferenceBackend:
                 v,
                 d["velocity"],
                 d["push"],
+                d["lost"],
                 self._contact(),
                 d["kernel_radius"],
                 self._dt,

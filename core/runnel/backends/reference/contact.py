@@ -11,6 +11,7 @@ from ..base import BOX
 from .compile import double, inline, parallel, prange, uint32
 from .field import World
 from .kernel import hash_uint
+from .march import can_be_passed
 from .solids import Vector, distance, local_point, point_velocity, to_world
 
 Array = NDArray[np.float32] | NDArray[np.float64]
@@ -122,6 +123,7 @@ def wall_response(
     v: Doubles,
     predicted: Array,
     push: Array,
+    taken: Array,
     stop: Doubles,
     h: Array,
     dt: float,
@@ -130,7 +132,8 @@ def wall_response(
 ) -> Doubles:
     """Friction, bounce and stickiness on v (n, 3), in place.
 
-    predicted: velocities ahead of the corrections. Below rest_speed nothing counts as arriving:
+    predicted: velocities ahead of the corrections; taken: normal speeds that stopping took of them
+    ahead of that. Below rest_speed nothing counts as arriving:
     gravity gives as much to a particle at rest. Nor does what this wall did not push.
 
     Returns what stickiness takes of the way of the step (n, 3) [m]: or what sticks would creep by
@@ -147,14 +150,18 @@ def wall_response(
                 phi, n = face(w, c, side, x0, x1, x2)
                 if phi >= h[i]:
                     continue
+                touches = phi < TOUCH * stop[i]
+                stopped = double(taken[i]) if touches and can_be_passed(s) else 0.0
                 pushed, arriving = 0.0, 0.0
                 for axis in range(3):
                     pushed += push[i, axis] * n[axis]
                     arriving += (predicted[i, axis] - u[axis]) * n[axis]
+                if stopped > 0.0:
+                    pushed += dt * max(arriving + stopped, 0.0)
+                    arriving = -stopped
                 if arriving >= -rest_speed or pushed <= NUDGE * stop[i]:
                     arriving = 0.0
                 relative = (v[i, 0] - u[0], v[i, 1] - u[1], v[i, 2] - u[2])
-                touches = phi < TOUCH * stop[i]
                 after = respond(s, n, relative, arriving, pushed, touches, dt)
                 for axis in range(3):
                     if axis != ignored_axis:

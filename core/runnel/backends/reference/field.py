@@ -34,6 +34,7 @@ class World(NamedTuple):
     start: NDArray[np.int64]  # (fields, 3) first tile, first leaf, first leaf of velocities or -1
     table: NDArray[np.int32]  # as fields/packed.py writes it
     values: Singles  # (leaves, 729)
+    walls: Singles  # (leaves, 729) psi of fields/walls.py
     velocity: Singles  # (leaves, 729, 3)
 
 
@@ -48,6 +49,7 @@ def world_of(
     head = np.zeros((len(fields), 7))
     dims, start = np.zeros((len(fields), 3), np.int64), np.zeros((len(fields), 3), np.int64)
     tables, values = [np.zeros(0, np.int32)], [np.zeros((0, 729), np.float32)]
+    walls = [values[0]]
     velocities = [np.zeros((0, 729, 3), np.float32)]
     place = np.zeros(3, np.int64)
     for n, field in enumerate(fields):
@@ -58,6 +60,7 @@ def world_of(
         dims[n], start[n] = field.dims, place
         tables.append(table)
         values.append(field.values)
+        walls.append(field.values if field.wall is None else field.wall)
         place += [len(field.table), field.leaves, 0]
         if field.velocity is None:
             start[n, 2] = -1
@@ -67,7 +70,7 @@ def world_of(
     solids = np.ascontiguousarray(rows, np.float64).reshape(-1, SOLID_COLUMNS)
     return World(
         solids, np.array([ignored_axis]), head, dims, start, np.concatenate(tables),
-        np.concatenate(values), np.concatenate(velocities),
+        np.concatenate(values), np.concatenate(walls), np.concatenate(velocities),
     )  # fmt: skip
 
 
@@ -140,15 +143,15 @@ def in_cell(v: Singles, o: int, x: float, y: float, z: float, inverse: float) ->
 
 
 @called
-def sample(f: World, n: int, x: float, y: float, z: float) -> Sample:
-    """Distance and gradient of field n at a point of its frame [m]."""
+def sample(f: World, values: Singles, n: int, x: float, y: float, z: float) -> Sample:
+    """Distance and gradient of field n at a point of its frame [m]; values or walls of f."""
     x, y, z = grid_place(f, n, x, y, z)
     within, entry, corner = entry_at(f, n, x, y, z)
     if not within:
         return beyond_table(f, n, x, y, z)
     if entry < 0:
         return far_tile(f, n, entry)
-    v = f.values[f.start[n, 1] + entry]
+    v = values[f.start[n, 1] + entry]
     phi, gx, gy, gz = in_cell(v, corner, x - int(x), y - int(y), z - int(z), 1.0 / f.head[n, 3])
     if phi < 0.0 and gx * gx + gy * gy + gz * gz < 1e-12:  # deep in it: what the corners know
         gx = double(v[8]) - v[0] + v[728] - v[720]
@@ -177,12 +180,13 @@ def velocity(f: World, n: int, x: float, y: float, z: float) -> Vector:
 
 @called
 def blended(
-    f: World, first: int, second: int, share: float, x: float, y: float, z: float
+    f: World, values: Singles, s: Doubles, x: float, y: float, z: float
 ) -> tuple[float, Vector]:
-    """Distance [m] and direction into the fluid, between two fields in time."""
-    phi, gx, gy, gz = sample(f, first, x, y, z)
+    """Distance [m] and gradient between the two fields of a row; values or walls of f."""
+    first, second, share = int(s[26]), int(s[27]), s[6]
+    phi, gx, gy, gz = sample(f, values, first, x, y, z)
     if share > 0.0:
-        later, ux, uy, uz = sample(f, second, x, y, z)
+        later, ux, uy, uz = sample(f, values, second, x, y, z)
         a = max(-f.head[first, 4], min(phi, f.head[first, 4]))
         b = max(-f.head[second, 4], min(later, f.head[second, 4]))
         if a == phi or b == later or (a < 0) != (b < 0):
@@ -190,4 +194,4 @@ def blended(
         else:  # neither knows more than the side: the nearer one
             phi = max(phi, later) if a < 0 else min(phi, later)
         gx, gy, gz = mixed(gx, ux, share), mixed(gy, uy, share), mixed(gz, uz, share)
-    return phi, unit(gx, gy, gz)
+    return phi, (gx, gy, gz)

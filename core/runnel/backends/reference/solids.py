@@ -125,15 +125,16 @@ def cylinder_distance(s: Array, x: float, y: float, z: float) -> tuple[float, Ve
 def field_distance(w: World, c: int, x: float, y: float, z: float) -> tuple[float, Vector]:
     """Distance [m] and normal of a field, of the world; x, y, z of the row's frame."""
     s = w.rows[c]
-    i, j, size = int(s[26]), int(s[27]), s[5]
-    phi, n = blended(w, i, j, s[6], x / size, y / size, z / size)
+    size = s[5]
+    phi, n = blended(w, w.values, s, x / size, y / size, z / size)
+    n = unit(n[0], n[1], n[2])
     phi, n = size * phi, to_world(s, n[0], n[1], n[2])
     if w.ignored[0] < 0:
         return phi, n
     # The way to the surface within the plane of a 2D scene is longer than that in space.
     n = in_plane(w, n)
     steep = math.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2])
-    if abs(phi) < size * w.head[i, 4]:
+    if abs(phi) < size * w.head[int(s[26]), 4]:
         phi /= max(steep, 0.5)
     return phi, unit(n[0], n[1], n[2])
 
@@ -191,13 +192,24 @@ def box_axis(
 
 
 @inline
+def wall_distance(w: World, c: int, x: float, y: float, z: float) -> tuple[float, Vector]:
+    """Distance that counts for the density, and its gradient."""
+    s = w.rows[c]
+    if s[0] != FIELD:
+        return distance(w, c, x, y, z)
+    x, y, z = local_point(s, x, y, z)
+    psi, g = blended(w, w.walls, s, x / s[5], y / s[5], z / s[5])
+    return s[5] * psi, in_plane(w, to_world(s, g[0], g[1], g[2]))
+
+
+@inline
 def share(
     table: WallTable, w: World, solid: int, x: float, y: float, z: float, h: float
 ) -> tuple[float, Vector]:
     """What one solid adds to the fill, and its gradient [1/m]."""
     s = w.rows[solid]
     if s[0] != BOX or s[28] > 0.0:
-        phi, n = distance(w, solid, x, y, z)
+        phi, n = wall_distance(w, solid, x, y, z)
         value, slope, _ = half_space(table, phi, h)
         return value, (slope * n[0], slope * n[1], slope * n[2])
     inside = s[1] < 0.0
@@ -265,7 +277,8 @@ def mended(
         c = across_axis(table, z, s[7], h)
         u, v, w = to_local(s, d[0], d[1], d[2])
         return to_world(s, b * c * u, a * c * v, a * b * w)
-    phi, n = distance(world, solid, x, y, z)
+    phi, n = wall_distance(world, solid, x, y, z)
+    n = unit(n[0], n[1], n[2])
     f = along_wall(half_space(table, phi, h)[2])
     across = (1.0 - f) * (d[0] * n[0] + d[1] * n[1] + d[2] * n[2])
     return f * d[0] + across * n[0], f * d[1] + across * n[1], f * d[2] + across * n[2]

@@ -1,0 +1,230 @@
+"""Meshes of colliders and sinks as distance fields, over time.
+
+A field is made once for a file, its settings and a process, whatever asks for it. A deforming mesh
+is a sequence of files, one a frame: `walk_####.obj`, where #### stands for the number of the frame.
+Only the two frames around the present are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import RunnelError, SceneError
+from .meshes import Mesh, read_mesh
+from .params import Collider, MeshFile, Sink
+from .scene import Scene
+
+if TYPE_CHECKING:
+    from .fields.grid import FieldSettings, SparseField
+
+Floats = NDArray[np.float64]
+Moment = tuple["SparseField", "SparseField", float]  # before, after, share of the second
+
+_KEPT = 16  # fields of files that do not change
+_made: OrderedDict[tuple[bytes, FieldSettings, float], SparseField] = OrderedDict()
+
+
+def voxel_size(scene: Scene, part: Collider | Sink) -> float:
+    """Distance of voxels [m], and from the middle of a shell to its surface."""
+    from .fields.grid import VOXEL
+
+    given = part.voxel_size if isinstance(part, Collider) else None
+    return VOXEL * scene.smallest_spacing if given is None else given
+
+
+def field_settings(scene: Scene, part: Collider | Sink) -> FieldSettings:
+    """In the mesh's own frame, which `scale` enlarges."""
+    from .fields.grid import default_settings
+
+    radius = scene.solver.support / 2 * max(source.spacing for source in scene.sources)
+    return default_settings(
+        scene.smallest_spacing / part.scale,
+        radius / part.scale,
+        voxel=voxel_size(scene, part) / part.scale,
+        mode=part.mode if isinstance(part, Collider) else "outside",
+        offset=part.offset / part.scale if isinstance(part, Collider) else 0.0,
+        name=part.name,
+    )
+
+
+class MeshField:
+    """The field of one collider or sink in its own frame, at any time."""
+
+    def __init__(self, scene: Scene, part: Collider | Sink, shape: MeshFile, key: str) -> None:
+        self._scene, self._shape, self._key = scene, shape, key
+        self._settings = field_settings(scene, part)
+        self._radius = scene.solver.support / 2 * scene.smallest_spacing / part.scale
+        self._notes: list[str] = []
+        self._said: set[str] = set()
+        self._frames = _Frames(scene, shape) if shape.is_sequence else None
+        self._fields: OrderedDict[int, SparseField] = OrderedDict()  # of a sequence, by frame
+        self._still: SparseField | None = None  # without velocities
+        if self._frames is None:
+            self._still = self._guarded(None)
+            self._say(self._still.notes)
+        self.bounds: tuple[Floats, Floats] = self.at(0.0)[1].bounds
+
+    @property
+    def deforms(self) -> bool:
+        return self._frames is not None
+
+    def at(self, time: float) -> Moment:
+        """Fields around a time [s], and the share of the second. The second's velocities are those
+        between both."""
+        if self._frames is None:
+            assert self._still is not None
+            return self._still, self._still, 0.0
+        place = self._frames.place(time)
+        after = math.ceil(place - 1e-6)
+        if place <= self._frames.first or place >= self._frames.last:
+            still = replace(self._frame(round(place)), velocity=None)
+            if self._still is None or self._still.values is not still.values:
+                self._still = still
+            return self._still, self._still, 0.0
+        first, second = self._frame(after - 1), self._frame(after)
+        return first, second, min(1.0, place - (after - 1))
+
+    def speed(self, time: float) -> float:
+        """Of its fastest vertex in its own frame, at most [m/s]."""
+        if self._frames is None:
+            return 0.0
+        velocity = self.at(time)[1].velocity
+        return 0.0 if velocity is None else float(np.linalg.norm(velocity, axis=-1).max(initial=0))
+
+    def take_notes(self) -> list[str]:
+        """What people should know, each once."""
+        taken, self._notes = self._notes, []
+        return taken
+
+    def _say(self, notes: tuple[str, ...]) -> None:
+        for note in notes:
+            if note not in self._said:
+                self._said.add(note)
+                self._notes.append(note)
+
+    def _frame(self, number: int) -> SparseField:
+        if number not in self._fields:
+            self._fields[number] = self._guarded(number)
+            while len(self._fields) > 2:
+                self._fields.popitem(last=False)
+        self._fields.move_to_end(number)
+        return self._fields[number]
+
+    def _guarded(self, number: int | None) -> SparseField:
+        """Errors name the collider."""
+        try:
+            return self._make() if number is None else self._make_frame(number)
+        except SceneError as error:
+            error.key = error.key or f"{self._key}.shape.mesh"
+            raise
+        except RunnelError as error:
+            raise SceneError(str(error), key=f"{self._key}.voxel_size") from error
+
+    def _make(self) -> SparseField:
+        path, settings = self._scene.mesh_path(self._shape), self._settings
+        key = (hashlib.sha256(path.read_bytes()).digest(), settings, self._radius)
+        if key not in _made:
+            from .fields.walls import with_walls
+
+            _made[key] = with_walls(_read_field(path, settings), self._radius)
+            while len(_made) > _KEPT:
+                _made.popitem(last=False)
+        _made.move_to_end(key)
+        return _made[key]
+
+    def _make_frame(self, number: int) -> SparseField:
+        from .fields.rasterize import field_of_mesh
+        from .fields.velocity import deform, same_topology
+        from .fields.walls import with_walls
+
+        frames, settings = self._frames, self._settings
+        assert frames is not None
+        now = frames.mesh(number)
+        if number == frames.first:
+            return with_walls(field_of_mesh(now, settings), self._radius)
+        before = frames.mesh(number - 1)
+        previous = None
+        if not same_topology(before, now) and number - 1 > frames.first:
+            # One frame back and no farther: the same whether or not a run was resumed here.
+            earlier = frames.mesh(number - 2)
+            if same_topology(earlier, before):
+                previous = deform(earlier, before, 1.0 / self._scene.fps, settings)
+        field = deform(before, now, 1.0 / self._scene.fps, settings, previous)
+        self._say(tuple(f"frame {number}: {note}" for note in field.notes))
+        self._warn_of_speed(field, number)
+        return with_walls(field, self._radius)
+
+    def _warn_of_speed(self, field: SparseField, number: int) -> None:
+        assert field.velocity is not None
+        way = float(np.linalg.norm(field.velocity, axis=-1).max(initial=0.0)) / self._scene.fps
+        if way > field.band:
+            self._say(
+                (
+                    f"{self._settings.name}: moves {way:.3g} m up to frame {number}, farther than "
+                    f"its field reaches ({field.band:.3g} m); fluid may pass through it. More "
+                    "frames per second, or a larger voxel_size, help.",
+                )
+            )
+
+
+def _read_field(path: Path, settings: FieldSettings) -> SparseField:
+    if path.suffix.lower() == ".vdb":
+        from .fields.vdb import read_vdb
+
+        if settings.mode == "shell":
+            raise SceneError('a .vdb file has an inside; mode = "shell" needs a mesh')
+        # "outside" is the default, and what a file says of itself is better than a default.
+        mode = None if settings.mode == "outside" else settings.mode
+        return read_vdb(
+            path, band=settings.band, mode=mode, offset=settings.offset, memory=settings.memory
+        )
+    from .fields.rasterize import field_of_mesh
+    from .fields.thin import thin_note
+
+    mesh = read_mesh(path)
+    field = field_of_mesh(mesh, settings)
+    note = thin_note(field, mesh, settings.name)
+    return field if note is None else field.with_notes(note)
+
+
+@dataclass
+class _Cached:
+    number: int
+    mesh: Mesh
+
+
+class _Frames:
+    """The files of a sequence."""
+
+    def __init__(self, scene: Scene, shape: MeshFile) -> None:
+        self._scene, self._shape = scene, shape
+        numbers = scene.mesh_frames(shape)
+        self.first, self.last = numbers[0], numbers[-1]
+        self._kept: list[_Cached] = []
+
+    def place(self, time: float) -> float:
+        """Frame at a time [s], between frames too; the ends of the sequence stand still."""
+        return min(max(self._scene.frames[0] + time * self._scene.fps, self.first), self.last)
+
+    def mesh(self, number: int) -> Mesh:
+        for cached in self._kept:
+            if cached.number == number:
+                return cached.mesh
+        mesh = read_mesh(self._scene.mesh_path(self._shape, number))
+        self._kept = [*self._kept[-2:], _Cached(number, mesh)]
+        return mesh
+
+
+def mesh_bounds(scene: Scene, shape: MeshFile) -> tuple[Floats, Floats] | None:
+    """Lowest and highest corner of a mesh in its own frame; None of a .vdb file."""
+    number = scene.mesh_frames(shape)[0] if shape.is_sequence else None
+    path = scene.mesh_path(shape, number)
+    return None if path.suffix.lower() == ".vdb" else read_mesh(path).bounds
