@@ -128,6 +128,7 @@ __kernel void correct_positions(
                 moved += (2.0f * mirrored / LANE_OF(rho0)) * wall.xyz;
             }
             if (near & ~TWIN_BIT) {
+                moved = from + hold_back(solids, solid_count, near, from, moved - from, LANE_OF(h) / SUPPORT);
                 moved = put_outside(solids, solid_count, near, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)));
                 push[i].xyz += moved - before;
             }

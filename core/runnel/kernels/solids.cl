@@ -270,6 +270,27 @@ inline float face_distance(__global const float *s, float3 x, int face, float3 *
     return s[5 + face] + side * c;
 }
 
+// Half spaces and hollows cannot be passed through: contact alone finds back.
+inline int can_be_passed(__global const float *s)
+{
+    const int kind = (int)s[0];
+    return kind == FIELD || IS_SHELL(s) || (kind != PLANE && s[1] > 0.0f);
+}
+
+// A long correction by the fluid ends at the surface it leads to: a thin wall must not be jumped over.
+inline float3 hold_back(__global const float *solids, uint solid_count, uint near, float3 x, float3 by, float radius)
+{
+    if (dot3(by, by) < 0.25f * radius * radius) return by;
+    for (uint s = 0; s < solid_count; ++s) {
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        if (!IS_NEAR(near, s) || !can_be_passed(row)) continue;
+        float3 n;
+        const float room = MAX(solid_distance(row, x, &n), 0.0f), into = -dot3(by, n);
+        if (into > room) by += (into - room) * n;
+    }
+    return by;
+}
+
 // ---- contact: where a particle at x has to go to be `distance` off every near solid ----
 inline float3 put_outside(__global const float *solids, uint solid_count, uint near, float3 x, float distance)
 {

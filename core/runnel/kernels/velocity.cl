@@ -40,13 +40,6 @@ __kernel void apply_forces(
 #define MARCH_GAP 0.5f    // of the radius: as near as that, the surface is reached
 #define MARCH_LEAST 0.25f  // of the radius: no step is shorter
 
-// Half spaces and hollows cannot be passed through: contact alone finds back.
-inline int can_be_passed(__global const float *s)
-{
-    const int kind = (int)s[0];
-    return kind == FIELD || IS_SHELL(s) || (kind != PLANE && s[1] > 0.0f);
-}
-
 typedef struct { float time; float3 normal, u; } march_t;  // when a solid is met, its normal and its way in the step
 
 // Where a particle at p, with `left` of the step to go and moving by `way` in all of it, meets which solid next.
@@ -77,7 +70,9 @@ inline int comes_back(__global const float *solids, uint solid_count, float3 x, 
         float3 n;
         if (!can_be_passed(row)) continue;
         const float phi = solid_distance(row, x, &n);
-        if (phi < radius) return phi > -2.0f * radius && dot3(n, normal) > 0.8f;
+        // In what may be thin, not far from the surface: pressure would push it on to the other side.
+        const float deepest = (int)row[0] == FIELD || IS_SHELL(row) ? -0.5f : -2.0f;
+        if (phi < radius) return phi > deepest * radius && dot3(n, normal) > 0.8f;
     }
     return 0;
 }

@@ -199,8 +199,9 @@ class ReferenceBackend:
         total = d["multiplier"].astype(np.float64)
         mirrored = np.minimum(total, 0) - np.minimum(total - d["change"], 0)
         push = (2 * mirrored / rest)[:, None] * d["wall_gradient"]
-        x = x + moved + push
+        start, x = x, x + moved + push
         if len(self._solids.rows):
+            push += contact.hold_back(self._solids, start, x, self._radius())
             push += contact.resolve_contacts(self._solids, x, self._contact(), m.ignored_axis)
         d["predicted"][:] = x
         d["push"] += push.astype(np.float32)

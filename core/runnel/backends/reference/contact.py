@@ -11,7 +11,7 @@ from ..base import BOX
 from .compile import double, inline, parallel, prange, uint32
 from .field import World
 from .kernel import hash_uint
-from .march import can_be_passed
+from .march import ahead, can_be_passed, dot
 from .solids import Vector, distance, local_point, point_velocity, to_world
 
 Array = NDArray[np.float32] | NDArray[np.float64]
@@ -53,6 +53,30 @@ def contact_distances(radius: Array, ids: Ids) -> Doubles:
         offset = (hash_uint(ids[i]) >> uint32(8)) / 16777216.0
         stop[i] = radius[i] * (1.0 + JITTER * offset)
     return stop
+
+
+@parallel
+def hold_back(w: World, start: Array, x: Doubles, radii: Doubles) -> Doubles:
+    """Ends long corrections from start to x at the surface they lead to, in place: a thin wall must
+    not be jumped over. By how much (n, 3) [m]."""
+    held = np.zeros((len(x), 3))
+    for i in prange(len(x)):
+        a = (double(start[i, 0]), double(start[i, 1]), double(start[i, 2]))
+        by = (x[i, 0] - a[0], x[i, 1] - a[1], x[i, 2] - a[2])
+        radius = radii[i]
+        if dot(by, by) < 0.25 * radius * radius:
+            continue
+        for c in range(len(w.rows)):
+            if not can_be_passed(w.rows[c]):
+                continue
+            phi, n = distance(w, c, a[0], a[1], a[2])
+            into, room = -dot(by, n), max(phi, 0.0)
+            if into > room:
+                by = ahead(by, n, into - room)
+        for axis in range(3):
+            held[i, axis] = a[axis] + by[axis] - x[i, axis]
+            x[i, axis] += held[i, axis]
+    return held
 
 
 @parallel

@@ -89,8 +89,10 @@ def comes_back(w: World, x: Vector, normal: Vector, radius: float) -> bool:
         if not can_be_passed(w.rows[c]):
             continue
         phi, n = distance(w, c, x[0], x[1], x[2])
+        # In what may be thin, not far from the surface: pressure would push it to the other side.
+        deepest = -0.5 if w.rows[c, 0] == FIELD or w.rows[c, 28] > 0.0 else -2.0
         if phi < radius:
-            return phi > -2.0 * radius and dot(n, normal) > 0.8
+            return phi > deepest * radius and dot(n, normal) > 0.8
     return False
 
 

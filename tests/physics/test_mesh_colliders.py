@@ -1,0 +1,233 @@
+"""Meshes as colliders: nothing leaks, moving ones carry fluid, deforming ones push it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import runnel
+from runnel.backends.base import FIELD
+from runnel.collider_fields import MeshField
+from runnel.meshes import Mesh, read_mesh
+from tests.unit.field_meshes import cube, sphere
+
+MESHES = Path(__file__).resolve().parents[3] / "shared" / "validation" / "meshes"
+CLOSED = (
+    "7_8ths_cube.stl", "bad_cube.off", "bunny_closed_3k.off", "dragon_50k.obj",
+    "joined_tetrahedra.obj", "nm_closed_cubes.off", "spot.obj", "torus.stl", "unit_sphere.stl",
+    "utah_teapot.obj", "suzanne.obj", "stanford_bunny_holes.obj",
+)  # fmt: skip
+OPEN = ("open_cube.off", "u_sheet.off", "degenerated_sd.off", "soup.stl")
+FPS = 50.0
+
+
+def write(path: Path, mesh: Mesh) -> None:
+    lines = [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in mesh.vertices]
+    lines += [f"f {a} {b} {c}" for a, b, c in mesh.triangles + 1]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def fitted(name: str, size: float) -> Mesh:
+    """A mesh of ../shared, its longest side `size`, its middle at the origin."""
+    if not MESHES.is_dir():
+        pytest.skip("the meshes of ../shared are not here")
+    mesh = read_mesh(MESHES / name)
+    low, high = mesh.bounds
+    return Mesh((mesh.vertices - (low + high) / 2) * (size / (high - low).max()), mesh.triangles)
+
+
+def scene(
+    folder: Path, spacing: float, source: dict, colliders: list[dict], **keys
+) -> runnel.Scene:
+    table = {
+        "fps": FPS, "frames": [1, 1000], "fluid": [{"name": "water"}],
+        "source": [{"fluid": "water", "spacing": spacing, **source}], "collider": colliders, **keys,
+    }  # fmt: skip
+    return runnel.Scene.from_dict(table, folder)
+
+
+def depths(it: runnel.Scene, sim: runnel.Simulation, index: int = 0) -> np.ndarray:
+    """Distances of the particles from collider `index`, in voxels of it."""
+    collider = it.colliders[index]
+    field, later, share = MeshField(it, collider, collider.shape, "c").at(sim.time)
+    row = sim._solids.rows(sim.time, 0.0)[index]
+    assert row[0] == FIELD
+    local = (sim.particles["position"] - row[17:20]) @ row[8:17].reshape(3, 3).T / row[5]
+    mixed = (1 - share) * field.distance(local) + share * later.distance(local)
+    return np.asarray(mixed / field.voxel)
+
+
+def drop_on(folder: Path, mesh: Mesh, mode: str, spacing: float, seconds: float) -> float:
+    """Water thrown at a mesh in a box, which shakes up to 2 h in a step; the deepest it got."""
+    write(folder / "mesh.obj", mesh)
+    # In a step of 1/50 s, 11 m/s are 2 h at this spacing.
+    it = scene(
+        folder, spacing,
+        {"shape": {"box": {"min": [-0.6, -0.6, 0.55], "max": [0.6, 0.6, 0.95]}},
+         "velocity": [0, 0, -4.4 * spacing * FPS]},
+        [{"name": "it", "shape": {"mesh": "mesh.obj"}, "mode": mode},
+         {"name": "tank", "mode": "inside",
+          "shape": {"box": {"min": [-0.6, -0.6, -0.6], "max": [0.6, 0.6, 1.0]}}}],
+        solver={"time_step": 1 / FPS, "iterations": [4, 4]},
+    )  # fmt: skip
+    worst = 1.0
+    with runnel.Simulation(it, timed=False) as sim:
+        count = sim.particles.count
+        for frame in range(2, 2 + round(seconds * FPS)):
+            sim.advance(frame)
+            if frame % 5 == 0:
+                worst = min(worst, float(depths(it, sim).min()))
+        assert sim.particles.count == count
+        assert np.isfinite(sim.particles["velocity"]).all()
+    return worst
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_nothing_gets_into_a_closed_mesh(name, tmp_path):
+    """ORACLES 25, small: no particle deeper than a voxel."""
+    assert drop_on(tmp_path, fitted(name, 0.8), "outside", 0.06, 0.8) > -1.0
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_shells_hold(name, tmp_path):
+    """A shell is a voxel thick to each side: deeper than its middle nobody can be. None stays."""
+    assert drop_on(tmp_path, fitted(name, 0.8), "shell", 0.06, 0.8) > -1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bunny_closed_3k.off", "dragon_50k.obj", "utah_teapot.obj"])
+def test_nothing_gets_into_a_closed_mesh_at_full_size(name, tmp_path):
+    """ORACLES 25: 1e5 particles, 5 s."""
+    assert drop_on(tmp_path, fitted(name, 0.8), "outside", 0.018, 5.0) > -1.0
+
+
+def test_a_sheet_holds_a_fast_jet(tmp_path):
+    """One layer of triangles, a jet that moves up to 4 spacings in a step."""
+    sheet = Mesh(np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0.0]]),
+                 np.array([[0, 1, 2], [0, 2, 3]], np.int32))  # fmt: skip
+    write(tmp_path / "sheet.obj", sheet)
+    it = scene(
+        tmp_path, 0.04,
+        {"kind": "emitter", "shape": {"sphere": {"center": [0, 0, 0.8], "radius": 0.15}},
+         "velocity": [1.0, 0, -8.0]},
+        [{"shape": {"mesh": "sheet.obj"}, "mode": "shell"}],
+        solver={"time_step": 1 / FPS}, domain={"min": [-0.9, -0.9, -1.0], "max": [0.9, 0.9, 2.0]},
+    )  # fmt: skip
+    with runnel.Simulation(it, timed=False) as sim:
+        for frame in range(2, 40):
+            sim.advance(frame)
+            assert sim.particles["position"][:, 2].min() > 0
+        assert sim.particles.count > 300
+
+
+def test_a_tank_that_is_a_mesh_rests_as_an_analytic_one(tmp_path):
+    """Corners and edges of a field are rounded and have one normal; still nothing boils."""
+    write(tmp_path / "tank.obj", cube((0, 0, 0), 1.0))
+    shapes = ({"mesh": "tank.obj"}, {"box": {"min": [0, 0, 0], "max": [1, 1, 1]}})
+    speeds, errors, heights = [], [], []
+    for shape in shapes:
+        it = scene(
+            tmp_path, 0.0625, {"shape": {"box": {"min": [0, 0, 0], "max": [1, 1, 0.5]}}},
+            [{"shape": shape, "mode": "inside"}],
+        )  # fmt: skip
+        with runnel.Simulation(it, timed=False) as sim:
+            report = sim.advance(101)
+            v, x = sim.particles["velocity"], sim.particles["position"]
+            speeds.append(float(np.sqrt((v.astype(float) ** 2).sum(axis=1).mean())))
+            errors.append(report.density_error_avg)
+            heights.append(float(x[:, 2].mean()))
+            assert x.min() > 0.45 * 0.0625
+            assert x[:, :2].max() < 1 - 0.45 * 0.0625
+    assert speeds[0] < 1.3 * speeds[1] + 0.002
+    assert errors[0] < 0.01
+    assert heights[0] == pytest.approx(heights[1], abs=0.1 * 0.0625)
+
+
+def test_a_moving_mesh_carries_fluid(tmp_path):
+    """A cup, one file, that slides to the side and turns: what is in it comes along."""
+    cup = cube((-0.3, -0.3, 0.0), (0.6, 0.6, 0.6))
+    write(tmp_path / "cup.obj", cup)
+    path = [{"frame": 1}, {"frame": 10}, {"frame": 60, "position": [1.0, 0, 0.2],
+                                         "rotation": [0, 0, 90]}]  # fmt: skip
+    it = scene(
+        tmp_path, 0.06, {"shape": {"box": {"min": [-0.3, -0.3, 0], "max": [0.3, 0.3, 0.3]}}},
+        [{"name": "cup", "shape": {"mesh": "cup.obj"}, "mode": "inside", "body": "animated",
+          "motion": path, "friction": 0.5}],
+    )  # fmt: skip
+    with runnel.Simulation(it, timed=False) as sim:
+        sim.advance(61)
+        assert depths(it, sim).min() > 0
+        assert sim.particles["position"].mean(axis=0)[0] == pytest.approx(1.0, abs=0.05)
+
+
+def breathing(folder: Path, frames: int) -> None:
+    ball = sphere(0.25, 32)
+    for n in range(1, frames + 1):
+        size = 1.0 + 0.35 * (1 - np.cos(2 * np.pi * (n - 1) / 20)) / 2
+        write(folder / f"ball_{n:04d}.obj", Mesh(size * ball.vertices, ball.triangles))
+
+
+def test_a_breathing_ball_pushes_and_does_not_leak(tmp_path):
+    breathing(tmp_path, 30)
+    it = scene(
+        tmp_path, 0.06, {"shape": {"box": {"min": [-0.6, -0.6, -0.6], "max": [0.6, 0.6, 0.3]}}},
+        [{"name": "ball", "shape": {"mesh": "ball_####.obj"}},
+         {"name": "tank", "mode": "inside",
+          "shape": {"box": {"min": [-0.6, -0.6, -0.6], "max": [0.6, 0.6, 1.5]}}}],
+    )  # fmt: skip
+    heights = []
+    with runnel.Simulation(it, timed=False) as sim:
+        sim.advance(1)
+        for frame in range(2, 28):
+            sim.advance(frame)
+            heights.append(np.quantile(sim.particles["position"][:, 2], 0.98))
+            if frame > 5:  # what the source put into the ball has left it
+                assert depths(it, sim).min() > -1.0
+        rows = sim._solids.rows(sim.time, 0.01)
+        assert rows[0, 0] == FIELD
+    # It displaces 0.1 m^3 more when large: 7 cm of the tank.
+    assert max(heights[8:13]) > heights[3] + 0.03
+
+
+def test_changed_topology_is_told(tmp_path):
+    for n, rows in ((1, 16), (2, 16), (3, 20), (4, 20)):
+        write(tmp_path / f"ball_{n:02d}.obj", sphere(0.3, rows))
+    it = scene(
+        tmp_path, 0.08, {"shape": {"box": {"min": [-0.5, -0.5, 0.35], "max": [0.5, 0.5, 0.6]}}},
+        [{"name": "ball", "shape": {"mesh": "ball_##.obj"}}], frames=[1, 6],
+    )  # fmt: skip
+    with runnel.Simulation(it, timed=False) as sim:
+        notes = [note for frame in range(2, 6) for note in sim.advance(frame).notes]
+    assert len(notes) == 1
+    assert "frame 3" in notes[0]
+    assert "triangles changed" in notes[0]
+
+
+def test_a_mesh_sink_swallows(tmp_path):
+    write(tmp_path / "hole.obj", sphere(0.4, 24))
+    it = scene(
+        tmp_path, 0.06, {"shape": {"box": {"min": [-0.5, -0.5, -0.5], "max": [0.5, 0.5, 0.5]}}},
+        [], sink=[{"shape": {"mesh": "hole.obj"}}], solver={"gravity": [0, 0, 0]},
+    )  # fmt: skip
+    with runnel.Simulation(it, timed=False) as sim:
+        before = sim.particles["position"]
+        sim.step()
+        left = np.linalg.norm(before, axis=1) > 0.4
+        assert sim.particles.count == pytest.approx(int(left.sum()), abs=0.02 * len(before))
+
+
+def test_runs_repeat(tmp_path):
+    """The same bits from the same scene."""
+    breathing(tmp_path, 6)
+    it = scene(
+        tmp_path, 0.08, {"shape": {"box": {"min": [-0.4, -0.4, 0.3], "max": [0.4, 0.4, 0.6]}}},
+        [{"name": "ball", "shape": {"mesh": "ball_####.obj"}, "friction": 0.3}],
+    )  # fmt: skip
+    ends = []
+    for _ in range(2):
+        with runnel.Simulation(it, timed=False) as sim:
+            sim.advance(12)
+            ends.append(sim.particles["position"])
+    np.testing.assert_array_equal(*ends)
