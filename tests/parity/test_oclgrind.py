@@ -27,7 +27,7 @@ low, high = (case.placed((v, v, v)).astype(np.float32) for v in (-0.1, 1.0))
 before = backend.count
 for step in range(3):
     backend.predict(case.dt, case.gravity(), scenes.forces(case))
-    backend.hold(np.arange(5, 50, 3, dtype=np.uint32), np.ones((15, 3), np.float32), 0.1)
+    backend.hold(np.arange(5, 50, 3, dtype=np.uint32), np.tile(high, (15, 1)), 0.1)
     backend.stop_at_solids()
     backend.find_neighbors()
     for momentum, gain in chebyshev(model, 2):

@@ -9,6 +9,13 @@
 // Defines: LANES_IN_VECTOR, DIMENSIONS, KERNEL_{EVEN,WENDLAND,POLY6,CUBIC,GAUSSIAN}, MIXED_SIZES, MIXED_FLUIDS,
 // and the constants of solver/calibration.py.
 
+// CPU runtimes built on clang: its own builtins become instructions, where OpenCL's are calls. Elsewhere they may not exist.
+#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
+#define INLINES_BUILTINS 1
+#else
+#define INLINES_BUILTINS 0
+#endif
+
 #define CLUSTER 8
 #define EMPTY_KEY 0xffffffffffffffffUL
 
@@ -18,7 +25,7 @@
 
 #if LANES_IN_VECTOR
 // Eight floats at any address. Some CPU runtimes call vload8() instead of inlining it.
-#ifdef __clang__
+#if INLINES_BUILTINS
 typedef float8 __attribute__((aligned(4))) loose_float8;
 #define LOAD8(a) (*(const loose_float8 *)(a))
 #define LOAD8_GLOBAL(a) (*(__global const loose_float8 *)(a))
@@ -63,7 +70,7 @@ typedef int lanes_mask;
 #endif
 
 // Written out, for the same reason.
-#ifdef __clang__
+#if INLINES_BUILTINS
 inline float root_of(float x) { return __builtin_sqrtf(x); }
 #else
 inline float root_of(float x) { return sqrt(x); }
@@ -75,7 +82,7 @@ inline float3 cross3(float3 a, float3 b)
     return (float3)(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);
 }
 
-#ifdef __clang__
+#if INLINES_BUILTINS
 #define FORCE_INLINE inline __attribute__((always_inline))
 #define POPCOUNT(x) ((uint)__builtin_popcount(x))
 #else

@@ -453,7 +453,7 @@ __kernel void build_lists(
                             const uint last = begins[MIN(x1 - (row << 3), ROW_CELLS - 1) + 1];
                             for (uint at = begins[MAX(x0 - (row << 3), 0)]; at < last; at += BATCH) {
                                 const uint near = box_candidates(sorted_in, stride, at, box, s.reach2)
-                                    & (0xffU >> (BATCH - MIN(last - at, (uint)BATCH)));
+                                    & (at + BATCH <= last ? 0xffU : (1U << (last - at)) - 1U);
 #if LANES_IN_VECTOR
                                 // Without branches: which candidates are near is hard to foretell.
                                 STORE8_INDICES(BYTES_TO_UINTS(as_uchar8(set_bits_in[near])) + at, found + length);
