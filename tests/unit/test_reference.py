@@ -12,7 +12,7 @@ from runnel.backends.reference.kernel import make_kernel
 from runnel.backends.reference.neighbors import Neighbors, cell_keys, find_neighbors
 from runnel.errors import SimulationError
 from runnel.solver.calibration import KERNELS, kernel
-from runnel.solver.model import Model
+from runnel.solver.model import ATTRACTION_SHARE, Model
 from tests.unit.reference_setup import (
     NO_FORCES,
     by_id,
@@ -127,7 +127,7 @@ class PlainNumpy:
         self.fill = self.w @ self.volume
         bound = self.model.calibration.stiffness * self.h**2 * self.rhomin
         k = self.exact_stiffness() if self.model.exact else bound / np.maximum(self.fill, 1) ** 3
-        limit = 0.25 * bound * self.model.attraction.astype(np.float64)[self.phase]
+        limit = ATTRACTION_SHARE * bound * self.model.attraction.astype(np.float64)[self.phase]
         wanted = self.p + momentum * self.change - gain * k * (self.fill - 1)
         self.change = np.minimum(wanted, limit) - self.p
         self.p = self.p + self.change
@@ -171,7 +171,7 @@ def test_iterations_equal_plain_numpy(dimensions, exact):
         backend.compute_pressure(momentum, gain)
         plain.compute_pressure(momentum, gain)
         assert k > 0 or (plain.rhomin < plain.rho0).any()
-        np.testing.assert_allclose(by_id(backend, "fill"), plain.fill, rtol=3e-6)
+        np.testing.assert_allclose(by_id(backend, "fill"), plain.fill, rtol=5e-6)
         scale = abs(plain.p).max()
         np.testing.assert_allclose(by_id(backend, "multiplier"), plain.p, atol=1e-5 * scale)
         np.testing.assert_allclose(by_id(backend, "change"), plain.change, atol=1e-5 * scale)
@@ -186,7 +186,7 @@ def test_multipliers_add_up_and_are_bounded():
     for kappa in (0.0, 0.6):
         model = make_model(kappa=(kappa,))
         backend = loaded(model, channels(random_block(rng, 300, 3, 0.7), 0.1))
-        limit = model.calibration.stiffness * 0.2**2 * 1000 * 0.5 * kappa / 4
+        limit = model.calibration.stiffness * 0.2**2 * 1000 * 0.5 * kappa * ATTRACTION_SHARE
         total = np.zeros(300)
         for momentum, gain in chebyshev(model, 6):
             backend.compute_pressure(momentum, gain)

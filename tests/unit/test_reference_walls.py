@@ -129,7 +129,7 @@ def test_tank_starts_full(kernel, dimensions):
     walls = sum(p == 0 for p in places)  # how many walls a particle stands beside
     np.testing.assert_allclose(fill[walls <= 1], 1, atol=2e-6)
     short = {
-        "even": 0.0031,
+        "even": 0.0034,
         "wendland": 0.0028,
         "poly6": 0.0062,
         "cubic": 0.0034,
@@ -139,7 +139,7 @@ def test_tank_starts_full(kernel, dimensions):
     assert (fill[walls == 2] < 1).all()
     if dimensions == 3:
         short = {
-            "even": 0.0075,
+            "even": 0.0088,
             "wendland": 0.007,
             "poly6": 0.0146,
             "cubic": 0.0083,
