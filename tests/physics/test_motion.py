@@ -159,10 +159,12 @@ def test_wide_jet_leaves_upwards_at_its_speed(step):
     """Against gravity too: the first h of the way at the stream's speed, all particles there."""
     speed, width, spacing, fps = 4.0, 0.2, 0.02, 62.5
     solver = {"time_step": step}
+    # What has just left the nozzle has fallen freely for up to a step, a third of a frame here.
+    slack = 0.03 * speed + G / fps / 3
     for sim in run(jet(speed, width, spacing, angle=90, solver=solver, fps=fps), 0.32):
         x, v = position(sim), velocity(sim)
         near = x[:, 2] < 1 + 2.2 * spacing
-        assert np.abs(v[near] - [0, 0, speed]).max(initial=0.0) <= 0.03 * speed
+        assert np.abs(v[near] - [0, 0, speed]).max(initial=0.0) <= slack
         assert np.linalg.norm(v, axis=1).max(initial=0.0) <= 1.03 * speed
     count = width**2 * speed * sim.time / spacing**3
     assert sim.ledger.emitted["nozzle"].count == pytest.approx(count, rel=0.01)
