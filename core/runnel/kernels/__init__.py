@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 
-ORDER = ("common", "fields", "solids", "neighbors", "density", "correction", "velocity", "emission")
+ORDER = (
+    "common",
+    "fields",
+    "solids",
+    "neighbors",
+    "lists",
+    "density",
+    "correction",
+    "velocity",
+    "emission",
+)
 
 
 def source() -> str:

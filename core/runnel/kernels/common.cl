@@ -238,6 +238,8 @@ inline float3 hash_direction(uint seed)
 #else
 #define WEIGHT_J(j) 1.0f
 #endif
+// One coordinate of xp[j], alone: while the density is summed, its fourth number is being written by others.
+#define PLACE(xp, j, axis) (((__global const float *)((xp) + (j)))[axis])
 #define PHASE(i) as_uint(material_in[i].z)
 #define PARTICLE_ID(i) as_uint(material_in[i].w)
 #if MIXED_FLUIDS
@@ -280,22 +282,30 @@ inline real pair_slope(real3_t d, real h_i, real inverse_h_i, float h_j)
                                  + kernel_slope(r2 * square_j) * power_of_dimension((real)inverse_h_j) * square_j);
 }
 #elif KERNEL_EVEN && MODERATE_RADII
+#define IN_FEWEST_OPERATIONS 1
 // In the fewest operations: h^2 t = h^2 - r^2 is not divided by h^2, so values come in units of h^8, slopes in units of
 // h^6. Radii must not be extreme, or these powers leave the range of floats.
-inline real square_left(real3_t d, real h)
+inline real square_left(real3_t d, real h2)
 {
-    const real left = fused(-d.x, d.x, fused(-d.y, d.y, fused(-d.z, d.z, h * h)));
+    const real left = fused(-d.x, d.x, fused(-d.y, d.y, fused(-d.z, d.z, h2)));
     return MAX(left, (real)0.0f);
+}
+inline real w_of(real t, real i2)  // less a factor t^4
+{
+    return fused(t, fused(t, EVEN_2 * i2 * i2, EVEN_1 * i2), (real)EVEN_0);
+}
+inline real slope_of(real t, real i2)
+{
+    return fused(t, fused(t, -6.0f * EVEN_2 * i2 * i2, -5.0f * EVEN_1 * i2), (real)(-4.0f * EVEN_0)) * ((t * t) * t);
 }
 inline real pair_w(real3_t d, real h, real inverse_h, float h_j)
 {
-    const real t = square_left(d, h), i2 = inverse_h * inverse_h;
-    return fused(t, fused(t, EVEN_2 * i2 * i2, EVEN_1 * i2), (real)EVEN_0) * ((t * t) * (t * t));
+    const real t = square_left(d, h * h), t2 = t * t;
+    return w_of(t, inverse_h * inverse_h) * (t2 * t2);
 }
 inline real pair_slope(real3_t d, real h, real inverse_h, float h_j)
 {
-    const real t = square_left(d, h), i2 = inverse_h * inverse_h;
-    return fused(t, fused(t, -6.0f * EVEN_2 * i2 * i2, -5.0f * EVEN_1 * i2), (real)(-4.0f * EVEN_0)) * ((t * t) * t);
+    return slope_of(square_left(d, h * h), inverse_h * inverse_h);
 }
 #define PAIR_W_UNIT(inverse_h) power_of_8(inverse_h)
 #define PAIR_SLOPE_UNIT(inverse_h) (power_of_8(inverse_h) / ((inverse_h) * (inverse_h)))
@@ -316,6 +326,13 @@ inline real pair_slope(real3_t d, real h, real inverse_h, float h_j) { return ke
 #define PAIR_SLOPE_SCALE(inverse_h) \
     (same.y * SLOPE_SCALE * power_of_dimension(inverse_h) * (inverse_h) * (inverse_h) * PAIR_SLOPE_UNIT(inverse_h))
 #endif
+
+// Closer than the spacing at rest, over h^2: what the tensile correction acts on.
+#define CLOSE_SQUARE (4.0004f / (SUPPORT * SUPPORT))
+
+// ---- neighbour lists: a range is (first entry, number of entries and, above it, how many of them are close) ----
+#define LIST_END(range) ((range).x + ((range).y & 0xffffU))
+#define CLOSE_END(range) ((range).x + ((range).y >> 16))
 
 // ---- entries of neighbour lists: j, and above it a bit per lane that j is in reach of at the start of a step ----
 // Corrections keep to those pairs: one that comes into reach later may stand in the list of one side
@@ -339,6 +356,16 @@ inline real where_listed(uint entry, real value)
 #define ENTRY(j, lanes) (j)
 #define NEIGHBOR(entry) (entry)
 inline real where_listed(uint entry, real value) { return value; }
+#endif
+
+// h^2 of the lanes that an entry is for; of others a number so low that nothing is in reach. Eight lanes read it from a table by
+// the entry's bits: that takes no operation of the loop.
+#if MASKED_LISTS && LANES_IN_VECTOR
+#define REACH_SQUARE(entry, h) (reach_in[(entry) >> 24])
+#elif MASKED_LISTS
+#define REACH_SQUARE(entry, h) ((entry) >> (24 + get_global_id(0) % CLUSTER) & 1U ? (h) * (h) : -1e30f)
+#else
+#define REACH_SQUARE(entry, h) ((h) * (h))
 #endif
 
 // Bit tests: fast-math lets a compiler assume that isfinite() is always true.

@@ -28,7 +28,8 @@ inline real tensile_correction(
 // `acts` is known at each call: two versions of the loop, of which the one without is shorter.
 inline void add_correction(
     const int acts, float tensile, uint entry, real x, real y, real z, real p, real h, real inverse_h, real rho0, real sigma, float2 same,
-    __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
+    __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, __global const real *reach_in,
+    real3_t *sum)
 {
     const uint j = NEIGHBOR(entry);
     const float4 q = xp_in[j];
@@ -36,7 +37,11 @@ inline void add_correction(
     const real3_t d = {x - q.x, y - q.y, z - q.z};
     real both = p + q.w;
     if (acts) both += tensile_correction(j, d, h, inverse_h, h_j, rho0, sigma, tensile, material_in, fluids_in);
+#ifdef IN_FEWEST_OPERATIONS
+    const real factor = both * slope_of(square_left(d, REACH_SQUARE(entry, h)), inverse_h * inverse_h);
+#else
     const real factor = where_listed(entry, WEIGHT_J(j) * both * pair_slope(d, h, inverse_h, h_j));
+#endif
     sum->x = fused(factor, d.x, sum->x);
     sum->y = fused(factor, d.y, sum->y);
     sum->z = fused(factor, d.z, sum->z);
@@ -75,7 +80,7 @@ inline float contact_distance(float h, uint id)
 // every iteration would tear strong tension apart.
 __kernel void correct_positions(
     // model
-    __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
+    __global const float8 *fluids_in, __global const float4 *wall_in, __global const real *reach_in, const float2 same,
     // state
     __global const float4 *material_in, __global const float4 *xp_in, __global const float *pressure_in,
     __global float4 *xp_out, __global float4 *push,
@@ -92,15 +97,14 @@ __kernel void correct_positions(
     const real rho0 = FLUID_I(RHO0);
     const real sigma = tensile * RELAXATION * STIFFNESS * FLUID_I(TENSILE) * rho0 * h * h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
-    const uint end = range.x + range.y;
+    const uint end = LIST_END(range);
     real3_t sum = {(real)0.0f, (real)0.0f, (real)0.0f};
-    if (tensile > 0.0f) {
-        for (uint k = range.x; k < end; ++k)
-            add_correction(1, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &sum);
-    } else {
-        for (uint k = range.x; k < end; ++k)
-            add_correction(0, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &sum);
-    }
+    uint k = range.x;
+    if (tensile > 0.0f)
+        for (; k < CLOSE_END(range); ++k)
+            add_correction(1, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, reach_in, &sum);
+    for (; k < end; ++k)
+        add_correction(0, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, reach_in, &sum);
     const real scale = PAIR_SLOPE_SCALE(inverse_h) / rho0;
     real dx = sum.x * scale, dy = sum.y * scale, dz = sum.z * scale;
 

@@ -209,14 +209,14 @@ __kernel void update_velocities(
 // ---- viscosity: XSPH, symmetric between phases (5) ----
 inline void add_drag(
     uint entry, real x, real y, real z, real vx, real vy, real vz, real h, real inverse_h, real rho, real c, float2 same,
-    __global const float4 *xp_in, __global const float4 *v_in, __global const float2 *fill_in,
+    __global const float4 *xp_in, __global const float4 *v_in, __global const float *fill_in,
     __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
 {
     const uint j = NEIGHBOR(entry);
     const float4 q = xp_in[j];
     const float4 u = v_in[j];
     const real3_t d = {x - q.x, y - q.y, z - q.z};
-    const float rho_j = FLUID_J(j, RHO0) * MAX(fill_in[j].x, 0.5f);
+    const float rho_j = FLUID_J(j, RHO0) * MAX(fill_in[j], 0.5f);
     const real damping = MIN(c, (real)FLUID_J(j, VISCOSITY));
     const real weight = where_listed(
         entry, damping * pair_w(d, h, inverse_h, KERNEL_RADIUS_J(j)) * (FLUID_J(j, RHO0) * WEIGHT_J(j)) / (rho + rho_j));
@@ -228,7 +228,7 @@ inline void add_drag(
 __kernel void apply_viscosity(
     __global const float8 *fluids_in, const float2 same,
     __global const float4 *material_in, __global const float4 *xp_in, __global const float4 *v_in,
-    __global const float2 *fill_in, __global float4 *v_out,
+    __global const float *fill_in, __global float4 *v_out,
     __global const uint *list_in, __global const uint2 *list_range_in,
     const uint count, const float inverse_passes)
 {
@@ -236,12 +236,12 @@ __kernel void apply_viscosity(
     const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
     const real vx = LOAD(v_in, x), vy = LOAD(v_in, y), vz = LOAD(v_in, z);
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
-    const real own_fill = LOAD(fill_in, x);
+    const real own_fill = LOAD_FLOAT(fill_in);
     const real rho = FLUID_I(RHO0) * MAX(own_fill, (real)0.5f);
     const real c = FLUID_I(VISCOSITY);
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t sum = {(real)0.0f, (real)0.0f, (real)0.0f};
-    for (uint k = range.x; k < range.x + range.y; ++k)
+    for (uint k = range.x; k < LIST_END(range); ++k)
         add_drag(list_in[k], x, y, z, vx, vy, vz, h, inverse_h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &sum);
     const real scale = 2.0f * inverse_passes * PAIR_W_SCALE(inverse_h);
     STORE((vx + sum.x * scale), v_out, x);
@@ -276,7 +276,7 @@ __kernel void compute_vorticity(
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t w = {(real)0.0f, (real)0.0f, (real)0.0f};
-    for (uint k = range.x; k < range.x + range.y; ++k) {
+    for (uint k = range.x; k < LIST_END(range); ++k) {
         add_curl(NEIGHBOR(list_in[k]), x, y, z, vx, vy, vz, h, inverse_h, same, xp_in, v_in, material_in, &w);
     }
     const real scale = CURL_SCALE * PAIR_SLOPE_SCALE(inverse_h);
@@ -312,7 +312,7 @@ __kernel void apply_confinement(
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t eta = {(real)0.0f, (real)0.0f, (real)0.0f};
-    for (uint k = range.x; k < range.x + range.y; ++k) {
+    for (uint k = range.x; k < LIST_END(range); ++k) {
         add_swirl(NEIGHBOR(list_in[k]), x, y, z, strength, h, inverse_h, same, xp_in, vorticity_in, material_in, &eta);
     }
     const real length2 = eta.x * eta.x + eta.y * eta.y + eta.z * eta.z;

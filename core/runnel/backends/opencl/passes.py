@@ -66,6 +66,7 @@ class OpenCLBackend(DeviceState):
         self._passable = False  # any of the solids, by what is fast
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
+        self._reach = f32(0)  # kernel radius that the table of it is for
         self.set_solids(np.zeros((0, SOLID_COLUMNS), np.float32))
         self._reserve(0)
 
@@ -138,6 +139,14 @@ class OpenCLBackend(DeviceState):
 
     # ---- the passes ------------------------------------------------------------------------------
 
+    def _place_reach(self) -> None:
+        """h^2 of the lanes whose bit is set, of others a number that nothing reaches."""
+        h = f32(max(self._radii, default=1.0))
+        if h != self._reach:
+            bits = np.arange(256)[:, None] >> np.arange(CLUSTER) & 1
+            self._buffers["reach"] = self._upload(np.where(bits, h * h, f32(-1e30)))
+            self._reach = h
+
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
@@ -195,6 +204,7 @@ class OpenCLBackend(DeviceState):
         self._until_reorder -= 1
         reorder = self._until_reorder < 0 or dead > 0
         program = self._program(fine=fine, indexed=not reorder)
+        self._place_reach()
         self._sort(program, grid, min(64, key_bits + (dead > 0)))
         if reorder:
             self._until_reorder = self.reorder_interval - 1
@@ -291,7 +301,7 @@ class OpenCLBackend(DeviceState):
             program,
             "place_predicted",
             padded,
-            *self._take("x v material index xp xp2 push pressure fill"),
+            *self._take("x v material index xp xp2 push pressure fluid_fill fill"),
             u32(n),
             u32(padded),
             u32(self.capacity),
@@ -302,7 +312,7 @@ class OpenCLBackend(DeviceState):
     def _fill_rows(self, program: dict[str, Any]) -> None:
         b, n = self._buffers, self._rows
         self._cl.enqueue_copy(self.queue, b["used"], np.zeros(4, np.uint32))
-        self._run(program, "clear_rows", self._slots, b["rows"], u32(self._slots))
+        self._run(program, "clear_rows", self._slots + 1, b["rows"], u32(self._slots))
         self._run(
             program, "fill_rows", n, *self._take("key rows used"), u32(n), u32(self._slots - 1)
         )
@@ -344,19 +354,17 @@ class OpenCLBackend(DeviceState):
         self._cl.enqueue_fill_buffer(self.queue, b["push"], f32(0), 0, b["push"].size)
 
     def compute_pressure(self, momentum: float, gain: float) -> None:
-        b = self._buffers
         weights = np.array([momentum, gain], f32)
         self._run_lanes(
             "compute_pressure",
             *self._take("fluids wall"),
             self._same,
-            *self._take("material xp xp2 pressure fill list list_range near solids"),
+            *self._take("material xp pressure fluid_fill fill list list_range near solids"),
             u32(self._solid_count),
             u32(self._rows),
             weights,
             f32(ATTRACTION_SHARE * self._tension),
         )
-        b["xp"], b["xp2"] = b["xp2"], b["xp"]
 
     def density_error(self) -> tuple[float, float]:
         if self._rows == 0:
@@ -377,7 +385,7 @@ class OpenCLBackend(DeviceState):
         b = self._buffers
         self._run_lanes(
             "correct_positions",
-            *self._take("fluids wall"),
+            *self._take("fluids wall reach"),
             self._same,
             *self._take("material xp pressure xp2 push list list_range near solids"),
             u32(self._solid_count),
@@ -406,7 +414,7 @@ class OpenCLBackend(DeviceState):
                 "apply_viscosity",
                 b["fluids"],
                 self._same,
-                *self._take("material xp v fill xp2 list list_range"),
+                *self._take("material xp v fluid_fill xp2 list list_range"),
                 u32(self._rows),
                 f32(1 / passes),
             )
@@ -527,6 +535,7 @@ class OpenCLBackend(DeviceState):
     def neighbor_lists(self) -> tuple[NDArray[np.uint32], ...]:
         """(range per cluster, particles, bits of the lanes they are in reach of): for tests."""
         ranges = self._fetch("list_range", np.uint32, 2, self._clusters)
+        ranges[:, 1] &= u32(0xFFFF)  # above: how many are close
         entries = self._fetch("list", np.uint32, 1, self._list_capacity)[:, 0]
         return ranges, entries & u32(0xFFFFFF), entries >> u32(24)
 

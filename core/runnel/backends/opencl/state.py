@@ -32,13 +32,14 @@ STATE = {
     "xp2": (np.float32, 4),
     "push": (np.float32, 4),
     "pressure": (np.float32, 1),
-    "fill": (np.float32, 2),
+    "fluid_fill": (np.float32, 1),
+    "fill": (np.float32, 1),
     "key": (np.uint64, 1),
     "key2": (np.uint64, 1),
     "index": (np.uint32, 1),
     "index2": (np.uint32, 1),
 }
-KEPT = ("x", "v", "material", "fill")  # what growing must copy; the rest is remade every step
+KEPT = ("x", "v", "material", "fluid_fill", "fill")  # what growing must copy; the rest is remade every step
 
 
 # What `read` gives: buffer, dtype, width, columns.
@@ -53,8 +54,8 @@ CHANNELS: dict[str, tuple[str, Any, int, slice | int]] = {
     "id": ("material", np.uint32, 4, 3),
     "predicted": ("xp", np.float32, 4, slice(0, 3)),
     "change": ("xp", np.float32, 4, 3),
-    "fluid_fill": ("fill", np.float32, 2, 0),
-    "fill": ("fill", np.float32, 2, 1),
+    "fluid_fill": ("fluid_fill", np.float32, 1, 0),
+    "fill": ("fill", np.float32, 1, 0),
     "push": ("push", np.float32, 4, slice(0, 3)),
     "multiplier": ("pressure", np.float32, 1, 0),
     "vorticity": ("vorticity", np.float32, 4, slice(0, 3)),
@@ -197,7 +198,7 @@ class DeviceState:
     def _reserve_rows(self, rows: int) -> None:
         """A table for so many rows of cells and as many again; spray has a row per particle."""
         self._slots = 1 << math.ceil(math.log2(4 * max(16, rows)))
-        self._buffers["rows"] = self._allocate(4 * SLOT * self._slots)
+        self._buffers["rows"] = self._allocate(4 * SLOT * (self._slots + 1))
 
     # ---- particles in and out --------------------------------------------------------------------
 
@@ -223,8 +224,8 @@ class DeviceState:
         material[:, 2:].view(np.uint32)[:, 0] = channels["phase"]
         material[:, 2:].view(np.uint32)[:, 1] = channels["id"]
         self._radii.update(float(h) for h in np.unique(material[:, 0]))
-        fill = np.ones((n, 2), np.float32)
-        for name, values in (("x", x), ("v", v), ("material", material), ("fill", fill)):
+        full = np.ones((n, 1), np.float32)
+        for name, values in zip(KEPT, (x, v, material, full, full), strict=True):
             offset = self._rows * values.shape[1] * 4
             self._cl.enqueue_copy(self.queue, self._buffers[name], values, dst_offset=offset)
         self._rows += n
