@@ -9,6 +9,7 @@ ORDER = (
     "common",
     "fields",
     "solids",
+    "containers",
     "neighbors",
     "lists",
     "density",

@@ -55,7 +55,19 @@ typedef int8 lanes_mask;
 #define SUM_LANES(v) (((v.s0 + v.s1) + (v.s2 + v.s3)) + ((v.s4 + v.s5) + (v.s6 + v.s7)))
 #define LANE_OF(v) (((float *)&v)[lane])
 #define FLAG_OF(v) (((int *)&v)[lane])
+typedef uint8 lanes_uint;
+#if INLINES_BUILTINS
+#define TO_INT(v) __builtin_convertvector(v, int8)
+#define TO_REAL(v) __builtin_convertvector(v, float8)
 #else
+#define TO_INT(v) convert_int8_rtz(v)
+#define TO_REAL(v) convert_float8(v)
+#endif
+#else
+typedef uint lanes_uint;
+#define TO_INT(v) ((int)(v))
+#define TO_REAL(v) ((float)(v))
+#define ANY_LANE(condition) (condition)
 typedef float real;
 typedef int lanes_mask;
 #define CLUSTER_INDEX ((uint)get_global_id(0) / CLUSTER)
@@ -109,6 +121,22 @@ inline real root(real x)
 }
 #else
 inline real root(real x) { return sqrt(x); }
+#endif
+
+#if LANES_IN_VECTOR
+// One bit per lane.
+inline uint bits_of(int8 inside)
+{
+#ifdef HAVE_AVX_RSQRT
+    union { int8 lanes; avx_float8 avx; } u;
+    u.lanes = inside;
+    return (uint)__builtin_ia32_movmskps256(u.avx);
+#else
+    const int8 b = inside & (int8)(1, 2, 4, 8, 16, 32, 64, 128);
+    return (uint)(((b.s0 | b.s1) | (b.s2 | b.s3)) | ((b.s4 | b.s5) | (b.s6 | b.s7)));
+#endif
+}
+#define ANY_LANE(condition) (bits_of(condition) != 0U)
 #endif
 
 // a b + c in one operation. Compilers fuse by themselves, but reorder sums first and miss some.
@@ -195,12 +223,9 @@ inline real power_of_dimension(real x) { return DIMENSIONS == 3 ? x * x * x : x 
 inline real power_of_8(real x) { return (x * x) * (x * x) * ((x * x) * (x * x)); }
 
 // A well-mixed 32-bit hash: the source of every "random" direction, the same on all devices.
-inline uint hash_uint(uint x)
-{
-    x ^= x >> 16; x *= 0x7feb352dU;
-    x ^= x >> 15; x *= 0x846ca68bU;
-    return x ^ (x >> 16);
-}
+#define MIX(x) x ^= x >> 16; x *= 0x7feb352dU; x ^= x >> 15; x *= 0x846ca68bU; return x ^ (x >> 16)
+inline uint hash_uint(uint x) { MIX(x); }
+inline lanes_uint hash_lanes(lanes_uint x) { MIX(x); }
 
 // Direction in the space of the scene, from a hash; not of unit length but never 0.
 inline float3 hash_direction(uint seed)

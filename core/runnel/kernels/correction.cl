@@ -76,6 +76,17 @@ inline float contact_distance(float h, uint id)
     return (h / SUPPORT) * (1.0f + 0.01f * (float)(hash_uint(id) >> 8) * (1.0f / 16777216.0f));
 }
 
+inline real contact_lanes(real h, lanes_uint id)
+{
+    return (h / SUPPORT) * (1.0f + 0.01f * TO_REAL(hash_lanes(id) >> 8) * (1.0f / 16777216.0f));
+}
+
+// The wall mirrors the change dp of a particle's pressure, but never its tension: walls do not attract.
+inline real mirrored_pressure(real total, real change)
+{
+    return MIN(total, (real)0.0f) - MIN(total - change, (real)0.0f);
+}
+
 // tensile: strength of s_ij, 0 after the first iteration of a step. It acts once: it is not bounded by a constraint, and adding it in
 // every iteration would tear strong tension apart.
 __kernel void correct_positions(
@@ -87,7 +98,7 @@ __kernel void correct_positions(
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count,
+    __global const float *solids, const uint solid_count, const uint containers,  // bits of those that containers.cl serves
     const uint count, const float tensile)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
@@ -109,7 +120,19 @@ __kernel void correct_positions(
     real dx = sum.x * scale, dy = sum.y * scale, dz = sum.z * scale;
 
     const uint near = near_in[CLUSTER_INDEX];
-    if (near) {
+    if (near && !(near & ~containers)) {
+        real3_t from = {x, y, z}, by = {dx, dy, dz}, slope = {(real)0.0f, (real)0.0f, (real)0.0f};
+        container_share(solids, solid_count, near, wall_in, from, h, inverse_h, &slope, &by);
+        const real mirrored = 2.0f * mirrored_pressure(LOAD_FLOAT(pressure_in), p) / rho0;
+        const real3_t before = {x + by.x, y + by.y, z + by.z};
+        const real3_t pushed = {before.x + mirrored * slope.x, before.y + mirrored * slope.y, before.z + mirrored * slope.z};
+        const real3_t moved = put_inside(solids, solid_count, near, pushed, contact_lanes(h, IDS_I));
+        dx = moved.x - x; dy = moved.y - y; dz = moved.z - z;
+        const real3_t change = {moved.x - before.x, moved.y - before.y, moved.z - before.z};
+        const lanes_mask touched = change.x != 0.0f | change.y != 0.0f | change.z != 0.0f;
+        FOR_LANES if (FLAG_OF(touched) && LANE_PARTICLE < count)
+            push[LANE_PARTICLE].xyz += (float3)(LANE_OF(change.x), LANE_OF(change.y), LANE_OF(change.z));
+    } else if (near) {
         const lanes_mask at_walls = lanes_at_walls(solids, solid_count, near, x, y, z, h);
         // One that goes far may meet what it does not feel from where it starts.
         const real short_way = h * (1.0f - 1.01f / SUPPORT);

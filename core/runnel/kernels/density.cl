@@ -47,7 +47,7 @@ __kernel void compute_pressure(
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count,
+    __global const float *solids, const uint solid_count, const uint containers,  // bits of those that containers.cl serves
     const uint count, const float2 weights, const float tension)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
@@ -70,7 +70,14 @@ __kernel void compute_pressure(
 
     real fill = fluid;
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
-    if (near) {
+    if (near && !(near & ~containers)) {
+        const real3_t at = {x, y, z};
+        real3_t slope = {(real)0.0f, (real)0.0f, (real)0.0f};
+        fill += container_share(solids, solid_count, near, wall_in, at, h, inverse_h, &slope, 0);
+#if EXACT
+        gx += slope.x; gy += slope.y; gz += slope.z;
+#endif
+    } else if (near) {
         const lanes_mask felt = lanes_at_walls(solids, solid_count, near, x, y, z, h);
         FOR_LANES {
             if (!FLAG_OF(felt)) continue;

@@ -81,19 +81,6 @@ inline span_t span_of(box_t b, int level, const grid_t grid)
 inline float gap(float low, float high, float at, float size) { return MAX(0.0f, MAX(low - at - size, at - high)); }
 
 #if LANES_IN_VECTOR
-// One bit per lane.
-inline uint bits_of(int8 inside)
-{
-#ifdef HAVE_AVX_RSQRT
-    union { int8 lanes; avx_float8 avx; } u;
-    u.lanes = inside;
-    return (uint)__builtin_ia32_movmskps256(u.avx);
-#else
-    const int8 b = inside & (int8)(1, 2, 4, 8, 16, 32, 64, 128);
-    return (uint)(((b.s0 | b.s1) | (b.s2 | b.s3)) | ((b.s4 | b.s5) | (b.s6 | b.s7)));
-#endif
-}
-
 // Runs of particles to look at, cut into batches of eight.
 #define BATCH 8
 #define BATCHES 128

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
-from ..base import SOLID_COLUMNS, Survey, can_be_passed
+from ..base import BOX, SOLID_COLUMNS, Survey, can_be_passed
 from .program import (
     CLUSTER,
     FINE_BITS,
@@ -63,6 +63,7 @@ class OpenCLBackend(DeviceState):
         self._tension = 1.0
         self._rest_speed = 0.0
         self._solid_count = 0
+        self._containers = 0  # bits of solids that containers.cl serves; the last bit is shared
         self._passable = False  # any of the solids, by what is fast
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
@@ -150,6 +151,8 @@ class OpenCLBackend(DeviceState):
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
+        boxes = np.flatnonzero((solids[:30, 0] == BOX) & (solids[:30, 1] < 0))
+        self._containers = int(np.bitwise_or.reduce(1 << boxes)) if len(boxes) else 0
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
 
     def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
@@ -361,6 +364,7 @@ class OpenCLBackend(DeviceState):
             self._same,
             *self._take("material xp pressure fluid_fill fill list list_range near solids"),
             u32(self._solid_count),
+            u32(self._containers),
             u32(self._rows),
             weights,
             f32(ATTRACTION_SHARE * self._tension),
@@ -389,6 +393,7 @@ class OpenCLBackend(DeviceState):
             self._same,
             *self._take("material xp pressure xp2 push list list_range near solids"),
             u32(self._solid_count),
+            u32(self._containers),
             u32(self._rows),
             f32(self._tension if first else 0.0),
         )
