@@ -31,13 +31,17 @@ typedef float8 __attribute__((aligned(4))) loose_float8;
 #define LOAD8_GLOBAL(a) (*(__global const loose_float8 *)(a))
 #define STORE8_GLOBAL(value, a) (*(__global loose_float8 *)(a) = (value))
 typedef uint8 __attribute__((aligned(4))) loose_uint8;
+#define STORE8(value, a) (*(loose_float8 *)(a) = (value))
 #define STORE8_INDICES(value, a) (*(loose_uint8 *)(a) = (value))
+#define LOAD8_INDICES(a) (*(const loose_uint8 *)(a))
 #define BYTES_TO_UINTS(v) __builtin_convertvector(v, uint8)
 #else
 #define LOAD8(a) vload8(0, a)
 #define LOAD8_GLOBAL(a) vload8(0, a)
 #define STORE8_GLOBAL(value, a) vstore8(value, 0, a)
+#define STORE8(value, a) vstore8(value, 0, a)
 #define STORE8_INDICES(value, a) vstore8(value, 0, a)
+#define LOAD8_INDICES(a) vload8(0, a)
 #define BYTES_TO_UINTS(v) convert_uint8(v)
 #endif
 typedef float8 real;
@@ -137,6 +141,21 @@ inline uint bits_of(int8 inside)
 #endif
 }
 #define ANY_LANE(condition) (bits_of(condition) != 0U)
+
+// Element places[k] of v, for each lane k.
+#if defined(HAVE_AVX_RSQRT) && defined(__AVX2__)
+typedef int avx_int8 __attribute__((vector_size(32)));
+inline float8 permuted(float8 v, uint8 places)
+{
+    union { float8 lanes; avx_float8 avx; } u = {v};
+    union { uint8 lanes; avx_int8 avx; } p = {places};
+    u.avx = __builtin_ia32_permvarsf256(u.avx, p.avx);
+    return u.lanes;
+}
+#define PERMUTE(v, places) permuted(v, places)
+#else
+#define PERMUTE(v, places) shuffle(v, places)
+#endif
 #endif
 
 // a b + c in one operation. Compilers fuse by themselves, but reorder sums first and miss some.

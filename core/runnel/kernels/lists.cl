@@ -80,43 +80,22 @@ inline span_t span_of(box_t b, int level, const grid_t grid)
 
 inline float gap(float low, float high, float at, float size) { return MAX(0.0f, MAX(low - at - size, at - high)); }
 
+#if MASKED_LISTS
+#define ENTRIES(at, lanes) ((at) | ((lanes) << 24))
+#else
+#define ENTRIES(at, lanes) (at)
+#endif
+#if INDEXED && MASKED_LISTS
+#define OF_MEMBER(entry) (order_in[(entry) & 0xffffffU] | ((entry) & 0xff000000U))
+#else
+#define OF_MEMBER(entry) MEMBER(entry)
+#endif
+
 #if LANES_IN_VECTOR
 // Runs of particles to look at, cut into batches of eight.
 #define BATCH 8
 #define BATCHES 128
 typedef struct { uint at[BATCHES + 8], last[BATCHES + 8], count; } batches_t;
-
-// Candidates of a cluster, in sorted order: those within reach of a box around it, then what is left of them.
-typedef struct { uint found[LIST_MAX + BATCH + 1], close[LIST_MAX + 1], length, close_length, crowded; } candidates_t;
-
-// Of eight particles in sorted order, those within reach of the box.
-inline uint box_candidates(__global const float *sorted, uint stride, uint at, box_t b, float reach2)
-{
-    const float8 x = LOAD8_GLOBAL(sorted + at), y = LOAD8_GLOBAL(sorted + stride + at), z = LOAD8_GLOBAL(sorted + 2 * stride + at);
-    const float8 ex = MAX(MAX(b.low.x - x, x - b.high.x), (float8)(0.0f));
-    const float8 ey = MAX(MAX(b.low.y - y, y - b.high.y), (float8)(0.0f));
-    const float8 ez = MAX(MAX(b.low.z - z, z - b.high.z), (float8)(0.0f));
-    return bits_of(ex * ex + ey * ey + ez * ez < reach2);
-}
-
-// Without branches: which candidates are near is hard to foretell.
-inline void test_batches(
-    batches_t *batches, candidates_t *c, __global const float *sorted, uint stride, __global const ulong *set_bits, box_t b, float reach2)
-{
-    const uint count = batches->count;
-    uint length = c->length, crowded = 0;
-    for (uint k = 0; k < count; ++k) {
-        const uint at = batches->at[k], left = batches->last[k] - at;
-        const uint near = box_candidates(sorted, stride, at, b, reach2) & (left >= BATCH ? 0xffU : (1U << left) - 1U);
-        STORE8_INDICES(BYTES_TO_UINTS(as_uchar8(set_bits[near])) + at, c->found + length);
-        length += POPCOUNT(near);
-        crowded |= length >= LIST_MAX;
-        length = MIN(length, (uint)LIST_MAX);
-    }
-    c->crowded |= crowded;
-    c->length = length;
-    batches->count = 0;
-}
 
 inline void add_run(batches_t *batches, uint at, uint last)
 {
@@ -126,37 +105,92 @@ inline void add_run(batches_t *batches, uint at, uint last)
     batches->count += (MIN(last - at, 64U) + BATCH - 1) / BATCH;
 }
 
-// Of the candidates from `first` on, those in reach of a lane of `own` and of none of `earlier`.
-inline void keep_exact(
-    candidates_t *candidates, uint first, const cluster_t *c, uint own, uint earlier, int8 *twins,
-    __global const float4 *xp_in, __global const float4 *material_in, __global const uint *order_in)
+// Candidates of a cluster, by their place in sorted order: those within reach of a box around it. Then what is left of them.
+typedef struct {
+    float x[LIST_MAX + 2 * BATCH], y[LIST_MAX + 2 * BATCH], z[LIST_MAX + 2 * BATCH];
+    uint at[LIST_MAX + 2 * BATCH], count, crowded;
+    uint close[LIST_MAX + 2 * BATCH], close_count, far[LIST_MAX + 2 * BATCH], far_count;
+} candidates_t;
+
+// Those of eight whose bit is set, side by side; the rest of the eight is of no meaning.
+inline void keep_floats(float8 v, uint8 places, float *out) { STORE8(PERMUTE(v, places), out); }
+inline void keep_indices(uint8 v, uint8 places, uint *out) { STORE8_INDICES(as_uint8(PERMUTE(as_float8(v), places)), out); }
+
+// Without branches: which candidates are near is hard to foretell.
+inline void test_batches(
+    batches_t *batches, candidates_t *c, __global const float *sorted, uint stride, __global const ulong *set_bits, box_t b, float reach2)
 {
-    const float8 x = LOAD8(c->x), y = LOAD8(c->y), z = LOAD8(c->z), h = LOAD8(c->h), h2 = h * h;
-    const uint end = candidates->length;
-    uint far = first, close = candidates->close_length;
-    int8 met = (int8)(0);
-    for (uint k = first; k < end; ++k) {
-        const uint j = MEMBER(candidates->found[k]);
-        const float4 p = xp_in[j];
-        const float8 dx = x - p.x, dy = y - p.y, dz = z - p.z;
-        const float8 r2 = dx * dx + dy * dy + dz * dz;
-#if MIXED_SIZES
-        const float h_j = material_in[j].x;
-        const uint lanes = bits_of(r2 < MAX(h2, (float8)(h_j * h_j)));
-        const uint is_close = 1U;
-#else
-        const uint lanes = bits_of(r2 < h2);
-        const uint is_close = bits_of(r2 < CLOSE_SQUARE * h2) != 0U;
-#endif
-        met -= r2 < h2 * 1e-10f;
-        const uint kept = (lanes & own) != 0U & (lanes & earlier) == 0U;
-        candidates->found[far] = candidates->close[close] = ENTRY(j, lanes);
-        close += kept & is_close;
-        far += kept & ~is_close;
+    const uint batch_count = batches->count;
+    uint count = c->count, crowded = 0;
+    for (uint k = 0; k < batch_count; ++k) {
+        const uint at = batches->at[k], left = batches->last[k] - at;
+        const float8 x = LOAD8_GLOBAL(sorted + at), y = LOAD8_GLOBAL(sorted + stride + at), z = LOAD8_GLOBAL(sorted + 2 * stride + at);
+        const float8 ex = MAX(MAX(b.low.x - x, x - b.high.x), (float8)(0.0f));
+        const float8 ey = MAX(MAX(b.low.y - y, y - b.high.y), (float8)(0.0f));
+        const float8 ez = MAX(MAX(b.low.z - z, z - b.high.z), (float8)(0.0f));
+        const uint near = bits_of(ex * ex + ey * ey + ez * ez < reach2) & (left >= BATCH ? 0xffU : (1U << left) - 1U);
+        const uint8 places = BYTES_TO_UINTS(as_uchar8(set_bits[near]));
+        keep_floats(x, places, c->x + count);
+        keep_floats(y, places, c->y + count);
+        keep_floats(z, places, c->z + count);
+        STORE8_INDICES(places + at, c->at + count);
+        count += POPCOUNT(near);
+        crowded |= count >= LIST_MAX;
+        count = MIN(count, (uint)LIST_MAX);
     }
-    *twins += met;
-    candidates->length = far;
-    candidates->close_length = close;
+    c->crowded |= crowded;
+    c->count = count;
+    batches->count = 0;
+}
+
+// Of the candidates, those in reach of a lane of `own` and of none of `earlier`, eight at a time. Returns how often one coincides with
+// a member: each member does with itself.
+inline uint keep_exact(
+    candidates_t *candidates, const cluster_t *c, uint own, uint earlier, __global const ulong *set_bits,
+    float largest, __global const float4 *material_in, __global const uint *order_in)
+{
+    const uint count = candidates->count;
+    uint close_count = candidates->close_count, far_count = candidates->far_count, met = 0;
+    for (uint k = 0; k < count; k += BATCH) {
+        const float8 x = LOAD8(candidates->x + k), y = LOAD8(candidates->y + k), z = LOAD8(candidates->z + k);
+        const uint valid = count - k >= BATCH ? 0xffU : (1U << (count - k)) - 1U;
+#if MIXED_SIZES
+        float h_j[BATCH];
+        for (uint m = 0; m < BATCH; ++m) h_j[m] = valid >> m & 1U ? material_in[MEMBER(candidates->at[k + m])].x : 0.0f;
+        const float8 other = LOAD8(h_j), other2 = other * other;
+#endif
+        int8 lanes = (int8)(0);
+        float8 nearest = (float8)(1e30f);
+        for (uint i = 0; i < CLUSTER; ++i) {
+            const float8 dx = x - c->x[i], dy = y - c->y[i], dz = z - c->z[i];
+            const float8 r2 = dx * dx + dy * dy + dz * dz;
+            const float h2 = c->h[i] * c->h[i];
+#if MIXED_SIZES
+            lanes |= (r2 < MAX(other2, (float8)h2)) & (int8)(1 << i);
+#else
+            lanes |= (r2 < h2) & (int8)(1 << i);
+#endif
+            nearest = MIN(nearest, r2);
+        }
+        const uint kept = bits_of(((lanes & (int8)(int)own) != 0) & ((lanes & (int8)(int)earlier) == 0)) & valid;
+        const float h2 = largest * largest;
+        const uint is_close = MIXED_SIZES ? kept : bits_of(nearest < CLOSE_SQUARE * h2) & kept, is_far = kept & ~is_close;
+        if (bits_of(nearest < 1e-10f * h2) & kept) {  // only batches with members, but for twins
+            for (uint i = 0; i < CLUSTER; ++i) {
+                const float8 dx = x - c->x[i], dy = y - c->y[i], dz = z - c->z[i];
+                met += POPCOUNT(bits_of(dx * dx + dy * dy + dz * dz < 1e-10f * c->h[i] * c->h[i]) & kept);
+            }
+        }
+        const uint8 entries = ENTRIES(LOAD8_INDICES(candidates->at + k), as_uint8(lanes));
+        keep_indices(entries, BYTES_TO_UINTS(as_uchar8(set_bits[is_close])), candidates->close + close_count);
+        keep_indices(entries, BYTES_TO_UINTS(as_uchar8(set_bits[is_far])), candidates->far + far_count);
+        close_count += POPCOUNT(is_close);
+        far_count += POPCOUNT(is_far);
+    }
+    candidates->close_count = close_count;
+    candidates->far_count = far_count;
+    candidates->count = 0;
+    return met;
 }
 #else
 inline int in_reach_of_box(float3 x, box_t b, float reach2)
@@ -224,13 +258,13 @@ __kernel void build_lists(
 #if LANES_IN_VECTOR
     batches_t batches;
     candidates_t candidates;
-    batches.count = candidates.length = candidates.close_length = candidates.crowded = 0;
-    int8 twins = (int8)(0);
+    batches.count = candidates.count = candidates.close_count = candidates.far_count = candidates.crowded = 0;
+    uint met = 0;
     for (uint begin = 0, end; begin < c.size; begin = end) {
         box_t box = whole;
         end = next_group(&c, begin, compact, &box);
         // Lanes of groups: each j is taken by the first in reach.
-        const uint earlier = (1U << begin) - 1U, own = ((1U << end) - 1U) & ~earlier, kept = candidates.length;
+        const uint earlier = (1U << begin) - 1U, own = ((1U << end) - 1U) & ~earlier;
         for (int level = 0; level < LEVELS; ++level) {
             const span_t s = span_of(box, level, grid);
             FOR_ROWS(box, s) {
@@ -248,17 +282,17 @@ __kernel void build_lists(
             }
             test_batches(&batches, &candidates, sorted_in, stride, set_bits_in, box, s.reach2);
         }
-        keep_exact(&candidates, kept, &c, own, earlier, &twins, xp_in, material_in, order_in);
+        met += keep_exact(&candidates, &c, own, earlier, set_bits_in, whole.reach, material_in, order_in);
     }
-    for (uint k = 0; k < c.size; ++k) coincide |= ((int *)&twins)[k] > 1;
+    coincide = met > c.size;
     crowded = candidates.crowded;
-    close = candidates.close_length;
-    length = close + candidates.length;
+    close = candidates.close_count;
+    length = close + candidates.far_count;
     start = atomic_add(used, length);
     fits = start + length <= capacity;
     if (fits) {
-        for (uint k = 0; k < close; ++k) list_out[start + k] = candidates.close[k];
-        for (uint k = close; k < length; ++k) list_out[start + k] = candidates.found[k - close];
+        for (uint k = 0; k < close; ++k) list_out[start + k] = OF_MEMBER(candidates.close[k]);
+        for (uint k = close; k < length; ++k) list_out[start + k] = OF_MEMBER(candidates.far[k - close]);
     }
 #else
     // GPUs, short of private memory, search twice and count first.

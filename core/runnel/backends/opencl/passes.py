@@ -17,7 +17,8 @@ from .program import (
     FINE_BITS,
     MASKED_ROWS,
     MODERATE,
-    RADIX_BITS,
+    RADIX_BITS_CPU,
+    RADIX_BITS_GPU,
     ROW_BITS,
     Programs,
     Variant,
@@ -53,12 +54,13 @@ class OpenCLBackend(DeviceState):
         on_cpu = bool(queue.device.type & cl.device_type.CPU)
         # A tile is one work-item of the serial passes (sort, sums): few and long on CPUs. Their
         # number decides the order of sums, so it must not follow the number of threads.
-        super().__init__(model, queue, TILES_CPU if on_cpu else TILES_GPU)
+        tiles, radix_bits = (TILES_CPU, RADIX_BITS_CPU) if on_cpu else (TILES_GPU, RADIX_BITS_GPU)
+        super().__init__(model, queue, tiles, radix_bits)
         self.vector_lanes = on_cpu if vector_lanes is None else vector_lanes
         self.reorder_interval = max(1, reorder_interval)
         self.group = 8 if on_cpu else 64
         self._radii.update(kernel_radii)
-        self._programs = Programs(cl, self.context, model, self.vector_lanes)
+        self._programs = Programs(cl, self.context, model, self.vector_lanes, radix_bits)
         self._dt = 0.0
         self._tension = 1.0
         self._rest_speed = 0.0
@@ -260,7 +262,7 @@ class OpenCLBackend(DeviceState):
             f32(self._dt),
             grid,
         )
-        for shift in range(0, bits, RADIX_BITS):
+        for shift in range(0, bits, self.radix_bits):
             self._run(
                 program,
                 "sort_count",

@@ -14,7 +14,7 @@ from ...errors import DeviceError
 from ...particles import CAPACITIES
 from ...solver.model import Model
 from ..base import FIELD, SOLID_COLUMNS, same_fields
-from .program import CLUSTER, RADIX_BITS, SLOT
+from .program import CLUSTER, SLOT
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -39,7 +39,13 @@ STATE = {
     "index": (np.uint32, 1),
     "index2": (np.uint32, 1),
 }
-KEPT = ("x", "v", "material", "fluid_fill", "fill")  # what growing must copy; the rest is remade every step
+KEPT = (
+    "x",
+    "v",
+    "material",
+    "fluid_fill",
+    "fill",
+)  # what growing must copy; the rest is remade every step
 
 
 # What `read` gives: buffer, dtype, width, columns.
@@ -65,7 +71,7 @@ CHANNELS: dict[str, tuple[str, Any, int, slice | int]] = {
 class DeviceState:
     """Buffers of one device and the particles in them."""
 
-    def __init__(self, model: Model, queue: cl.CommandQueue, tiles: int) -> None:
+    def __init__(self, model: Model, queue: cl.CommandQueue, tiles: int, radix_bits: int) -> None:
         import pyopencl as cl
 
         self._cl = cl
@@ -75,6 +81,7 @@ class DeviceState:
         self.name = f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
         self.model = model
         self.tiles = tiles
+        self.radix_bits = radix_bits
         self._radii: set[float] = set()
         self._buffers: dict[str, Any] = {}
         # Of tables of solids: fields on the device, where they begin, rows ahead of them.
@@ -133,7 +140,7 @@ class DeviceState:
         set_bits = np.array([bytes(p).ljust(8, b"\0") for p in places]).view(np.uint64)
         self._buffers["set_bits"] = self._upload(set_bits)
         self._buffers["bounds"] = self._allocate(self.tiles * 32)
-        self._buffers["histogram"] = self._allocate(self.tiles * 4 << RADIX_BITS)
+        self._buffers["histogram"] = self._allocate(self.tiles * 4 << self.radix_bits)
         self._buffers["used"] = self._allocate(16)
         self._buffers["forces"] = self._allocate(16)
         self._buffers["gathered"] = self._allocate(16 * 1024)
