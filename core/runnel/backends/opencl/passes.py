@@ -69,8 +69,9 @@ class OpenCLBackend(DeviceState):
         self._passable = False  # any of the solids, by what is fast
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
-        self._reach = f32(0)  # kernel radius that the table of it is for
+        self._reach = f32(0)  # kernel radius that its table is for
         self.set_solids(np.zeros((0, SOLID_COLUMNS), np.float32))
+        self._place_reach()
         self._reserve(0)
 
     # ---- programs --------------------------------------------------------------------------------
