@@ -463,7 +463,7 @@ class Solver:
         '"auto" follows the fastest particle (see cfl).',
     )
     cfl: float = param(
-        1.0, hard=(0.05, 4.0), soft=(0.2, 2.0), label="CFL",
+        1.5, hard=(0.05, 4.0), soft=(0.2, 2.0), label="CFL",
         help='Spacings the fastest particle may travel in a step when time_step is "auto".',
     )
     max_time_step: float = param(
