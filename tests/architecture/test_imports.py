@@ -41,7 +41,7 @@ LAYERS = (
     "sources colliders forces backends.reference backends.opencl",
     "solver.step",
     "simulation cache progress",
-    "preview surface report bench estimate",
+    "branching preview surface report bench estimate",
     "export",
     "cli",
     "__main__",

@@ -11,7 +11,17 @@ File names come from frame numbers, never from the manifest. docs/decisions/0003
 """
 
 from .files import path_aside, plain, write_aside
-from .manifest import Channel, FrameEntry, Manifest
-from .store import Cache
+from .manifest import Branch, Channel, FrameEntry, Manifest
+from .store import CHECKPOINTS_KEPT, Cache
 
-__all__ = ["Cache", "Channel", "FrameEntry", "Manifest", "path_aside", "plain", "write_aside"]
+__all__ = [
+    "CHECKPOINTS_KEPT",
+    "Branch",
+    "Cache",
+    "Channel",
+    "FrameEntry",
+    "Manifest",
+    "path_aside",
+    "plain",
+    "write_aside",
+]

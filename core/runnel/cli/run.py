@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends import devices
-from ..cache import Cache
+from ..backends.devices import DeviceInfo
+from ..branching import State, check_change, parent_scene, state_at, taken_over
+from ..cache import CHECKPOINTS_KEPT, Cache
 from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import initial_bytes
 from ..params import CHANNELS
@@ -26,6 +30,8 @@ from ..simulation import Simulation
 from ..solver.step import StepReport
 from . import scenes
 from .console import complain, say, say_json, size_text
+from .log import LOG_NAME, RunLog
+from .memory import check_memory
 
 INTERRUPTED = 130
 CHECKPOINT_EVERY = 10  # frames
@@ -58,6 +64,22 @@ def add_parser(commands: Any) -> None:
         default=CHECKPOINT_EVERY,
         metavar="N",
         help="frames between checkpoints; 0 for none but at an interrupt (default %(default)s)",
+    )
+    parser.add_argument(
+        "--keep-checkpoints",
+        type=int,
+        default=CHECKPOINTS_KEPT,
+        metavar="N",
+        help="most checkpoints kept, from which --branch starts at once (default %(default)s)",
+    )
+    parser.add_argument(
+        "--branch",
+        metavar="DIR",
+        help="go on from a frame of this cache with the settings given now; DIR stays as it is, "
+        "and the frames up to there are shared, not copied",
+    )
+    parser.add_argument(
+        "--from", dest="from_frame", type=int, metavar="FRAME", help="last frame that is shared"
     )
     parser.add_argument(
         "--compression", choices=("none", "zstd"), default="none", help="of the frames"
@@ -110,8 +132,8 @@ def run(args: argparse.Namespace) -> int:
     first, last = _frames(args, scene)
     limit = _memory_limit(args, scene)
     _check_channels(scene)
-    if args.checkpoint < 0:
-        raise SceneError("must not be negative", key="--checkpoint", value=args.checkpoint)
+    _check_numbers(args)
+    branch = _branch(args, scene)
     signals = Signals()
     with signals.watched():
         info = devices.choose(args.device)
@@ -119,19 +141,81 @@ def run(args: argparse.Namespace) -> int:
         progress = Progress(first, last, mode=mode)
         if info.note:
             progress.say(info.note)
+        try:
+            state = branch.state(info, limit, progress, signals) if branch else None
+        except Interrupted:
+            complain("interrupted before the branch began")
+            return INTERRUPTED
         with Simulation(scene, info, memory_limit=limit) as sim:
-            cache = Cache.create(
-                args.out,
-                scene.to_dict(defaults=True),
-                digest=scene.digest(),
-                device=sim.device_name,
-                fps=scene.fps,
-                compression=args.compression,
-                overwrite=args.overwrite,
-                resume=args.resume,
-            )
-            job = Job(args, sim, cache, first, last, signals, progress)
-            return job.work()
+            cache = _open_cache(args, scene, sim, branch)
+            with RunLog(cache.directory / LOG_NAME, progress) as log:
+                log.begin(sys.argv[1:], scene, sim, info)
+                if state is not None:
+                    sim.restore(*state)
+                    cache.write_checkpoint(sim.frame, *sim.state())
+                job = Job(args, sim, cache, first, last, signals, progress, limit)
+                return log.end(job.work())
+
+
+@dataclass
+class Fork:
+    """The cache and frame that a run goes on from."""
+
+    parent: Cache
+    frame: int
+    old: Scene
+    new: Scene
+
+    def state(
+        self, info: DeviceInfo, limit: int | None, progress: Progress, signals: Signals
+    ) -> State:
+        found = state_at(
+            self.parent, self.old, self.frame, info, limit, progress.say, signals.check
+        )
+        return taken_over(found, self.old, self.new)
+
+
+def _branch(args: argparse.Namespace, scene: Scene) -> Fork | None:
+    """What --branch and --from mean; None: no branch, or one that --resume goes on with."""
+    if args.branch is None:
+        if args.from_frame is not None:
+            raise SceneError("goes with --branch", key="--from", value=args.from_frame)
+        return None
+    if args.resume and (Path(args.out) / "manifest.json").exists():
+        return None
+    parent = Cache.open(args.branch)
+    frame = parent.last_frame if args.from_frame is None else args.from_frame
+    if frame is None or frame not in parent.frames():
+        have = parent.frames()
+        extent = f"{have[0]} to {have[-1]}" if have else "none yet"
+        raise SceneError(f"{args.branch} holds frames {extent}", key="--from", value=frame)
+    old = parent_scene(parent, scene)
+    check_change(old, scene)
+    return Fork(parent, frame, old, scene)
+
+
+def _open_cache(
+    args: argparse.Namespace, scene: Scene, sim: Simulation, branch: Fork | None
+) -> Cache:
+    settings: dict[str, Any] = {
+        "digest": scene.digest(),
+        "device": sim.device_name,
+        "fps": scene.fps,
+        "compression": args.compression,
+        "overwrite": args.overwrite,
+    }
+    story = scene.to_dict(defaults=True)
+    if branch:
+        return Cache.branch(args.out, branch.parent, branch.frame, story, **settings)
+    return Cache.create(args.out, story, resume=args.resume, **settings)
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    if args.checkpoint < 0:
+        raise SceneError("must not be negative", key="--checkpoint", value=args.checkpoint)
+    if args.keep_checkpoints < CHECKPOINTS_KEPT:
+        message = f"must be {CHECKPOINTS_KEPT} or more"
+        raise SceneError(message, key="--keep-checkpoints", value=args.keep_checkpoints)
 
 
 def _frames(args: argparse.Namespace, scene: Scene) -> tuple[int, int]:
@@ -179,6 +263,7 @@ class Job:
     last: int
     signals: Signals
     progress: Progress
+    limit: int | None = None  # of memory [bytes]
     started: float = field(default_factory=time.perf_counter)
 
     def work(self) -> int:
@@ -218,6 +303,8 @@ class Job:
 
     def _after_step(self, step: StepReport) -> None:
         self.signals.check()
+        if self.limit is not None:
+            check_memory(self.sim, self.limit)
         share = self.sim.share_of_frame
         if share:
             self.progress.within(
@@ -249,13 +336,13 @@ class Job:
         self.cache.write(sim.frame, arrays, sim.report.to_dict())
         every = self.args.checkpoint
         if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
-            self.cache.write_checkpoint(sim.frame, *sim.state())
+            self.cache.write_checkpoint(sim.frame, *sim.state(), keep=self.args.keep_checkpoints)
 
     def _stop(self) -> int:
         """Leave a cache from which `--resume` goes on at this very step."""
         frame = self.sim.frame
         if self.cache.last_frame == frame:
-            self.cache.write_checkpoint(frame, *self.sim.state())
+            self.cache.write_checkpoint(frame, *self.sim.state(), keep=self.args.keep_checkpoints)
             complain(f"interrupted after frame {frame}; --resume goes on from there")
         else:
             complain("interrupted before the first frame was written")
