@@ -18,7 +18,9 @@ from .console import complain, say, say_json, size_text, table
 def add_parsers(commands: Any) -> None:
     info = commands.add_parser("info", help="what a cache holds, frame by frame; is it whole?")
     info.add_argument("dir", metavar="DIR", help="folder of a cache")
-    info.add_argument("--verify", action="store_true", help="read and check everything, not only whether all files have their size")
+    info.add_argument(
+        "--verify", action="store_true", help="read and check everything, not only sizes of files"
+    )
     info.add_argument("--json", action="store_true", help="the result as JSON")
     info.set_defaults(command=show_info)
 
