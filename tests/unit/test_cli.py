@@ -452,7 +452,6 @@ def test_preview(cache_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_mesh(cache_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pysplashsurf")
     out = tmp_path / "mesh"
     flags = ["--frames", "8", "--format", "obj", "--smoothing-rounds", "0"]
     assert main(["mesh", str(cache_dir), "--out", str(out), *flags]) == 0

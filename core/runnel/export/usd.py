@@ -180,6 +180,8 @@ class UsdWriter:
         kind, values = self._typed(array, width, unit in _VECTORS, name == "color")
         if name == "color" and width == 3 and array.dtype.kind == "f":
             name = "displayColor"
+        elif name == "uv" and width == 2 and array.dtype.kind == "f":
+            name, kind = "st", self.pxr.Sdf.ValueTypeNames.TexCoord2fArray
         elements = 1 if width <= 4 and array.dtype.kind == "f" else width
         self._set(prim, f"primvars:{name}", values, kind, time, elements)
 
