@@ -40,7 +40,7 @@ LAYERS = (
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
     "solver.step",
-    "simulation cache progress surfacing",
+    "simulation cache progress surfacing solids",
     "branching preview surface report bench estimate",
     "export",
     "cli",

@@ -3,6 +3,7 @@
     manifest.json             scene, device, channel table, and one entry per finished frame
     frames/frame_000001.npz   one array per channel; a plain npz unless compressed with zstd
     checkpoints/checkpoint_000001.npz   full solver state, the last two
+    solids/solid_000.npz      meshes of colliders and bodies; their poses are in the frames' reports
 
 Every file is written aside, flushed to disk and renamed; the manifest follows the frame. So a frame
 that the manifest lists is complete, and one that it does not list never happened. Checksums of

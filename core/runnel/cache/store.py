@@ -431,7 +431,52 @@ class Cache:
             arrays = {name: pack.array(name, _layout(item)) for name, item in table.items()}
             return arrays, dict(header["meta"])
 
+    # ---- solids
+
+    def write_solid(
+        self, index: int, name: str, vertices: Array, triangles: Array, frame: int | None = None
+    ) -> None:
+        """Keep the mesh of a collider or body; with `frame`: of one that deforms, in the world."""
+        header = {"format": "runnel-solid", "version": VERSION, "name": name}
+        arrays = {"vertices": vertices.astype("<f4"), "triangles": triangles.astype("<i4")}
+        write_pack(self.solid_path(index, frame), header, arrays, "none")
+
+    def solids(self) -> list[int]:
+        """Numbers of the solids there are."""
+        pattern = re.compile(r"solid_(\d{3,6})(?:_-?\d{5,8})?\.npz")
+        found = (pattern.fullmatch(path.name) for path in (self.directory / "solids").glob("*"))
+        return sorted({int(match[1]) for match in found if match})
+
+    def read_solid(self, index: int, frame: int) -> tuple[str, Array, Array, bool]:
+        """Name, vertices (n, 3), triangles (m, 3) at a frame, and whether it deforms."""
+        deforms = self.solid_path(index, frame).exists()
+        path = self.solid_path(index, frame if deforms else None)
+        with explained(path), Pack(path) as pack:
+            header = pack.header()
+            if header["format"] != "runnel-solid":
+                raise Damaged("is no solid")
+            vertices, triangles = (
+                pack.array(name, _layout(header["arrays"][name]))
+                for name in ("vertices", "triangles")
+            )
+            if vertices.shape[1:] != (3,) or triangles.shape[1:] != (3,):
+                raise Damaged("holds a mesh of another shape")
+            if triangles.dtype.kind != "i" or not np.isfinite(vertices).all():
+                raise Damaged("holds no proper mesh")
+            if len(triangles) and not 0 <= triangles.min() <= triangles.max() < len(vertices):
+                raise Damaged("holds triangles of vertices that are not there")
+            return text(header, "name"), vertices, triangles, deforms
+
+    def clear_solids(self) -> None:
+        """Before a run keeps its own."""
+        for path in (self.directory / "solids").glob("solid_*.npz"):
+            remove(path)
+
     # ---- files
+
+    def solid_path(self, index: int, frame: int | None = None) -> Path:
+        number = "" if frame is None else f"_{frame:06d}"
+        return self.directory / "solids" / f"solid_{index:03d}{number}.npz"
 
     def frame_path(self, frame: int) -> Path:
         return self.directory / "frames" / f"frame_{frame:06d}.npz"

@@ -23,10 +23,12 @@ from ..branching import State, check_change, parent_scene, state_at, taken_over
 from ..cache import CHECKPOINTS_KEPT, Cache
 from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import initial_bytes
+from ..motion import Pose
 from ..params import CHANNELS
 from ..progress import Progress, duration
 from ..scene import Scene
 from ..simulation import Simulation
+from ..solids import Solid, deformed, poses, solids_of
 from ..solver.step import StepReport
 from . import scenes
 from .console import complain, say, say_json, size_text
@@ -265,9 +267,12 @@ class Job:
     progress: Progress
     limit: int | None = None  # of memory [bytes]
     started: float = field(default_factory=time.perf_counter)
+    solids: list[Solid] = field(default_factory=list)
 
     def work(self) -> int:
+        self.solids = solids_of(self.sim.scene)
         with self.progress:
+            self._keep_solids()
             self._resume()
             try:
                 self._simulate()
@@ -333,10 +338,33 @@ class Job:
             return
         arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
         _refuse_bad(arrays, sim.frame)
-        self.cache.write(sim.frame, arrays, sim.report.to_dict())
+        report = {**sim.report.to_dict(), **self._solids()}
+        self.cache.write(sim.frame, arrays, report)
         every = self.args.checkpoint
         if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
             self.cache.write_checkpoint(sim.frame, *sim.state(), keep=self.args.keep_checkpoints)
+
+    def _keep_solids(self) -> None:
+        """Meshes of colliders, for exporters; without them the shot is whole all the same."""
+        self.cache.clear_solids()
+        for solid in self.solids:
+            if solid.mesh is not None:
+                mesh = solid.mesh
+                self.cache.write_solid(solid.index, solid.name, mesh.vertices, mesh.triangles)
+
+    def _solids(self) -> dict[str, Any]:
+        """Where the solids are in this frame. Bodies that the simulation moves say so themselves:
+        `body_poses() -> {collider's name: Pose}`."""
+        sim, scene = self.sim, self.sim.scene
+        for solid in self.solids:
+            if solid.deforms:
+                mesh = deformed(scene, solid, sim.frame)
+                self.cache.write_solid(
+                    solid.index, solid.name, mesh.vertices, mesh.triangles, sim.frame
+                )
+        bodies: dict[str, Pose] = getattr(sim, "body_poses", dict)()
+        found = poses(scene, self.solids, sim.frame, bodies)
+        return {"poses": found} if found else {}
 
     def _stop(self) -> int:
         """Leave a cache from which `--resume` goes on at this very step."""
