@@ -41,8 +41,8 @@ LAYERS = (
     "sources colliders forces backends.reference backends.opencl",
     "solver.step",
     "simulation cache progress surfacing solids",
-    "branching preview surface report bench estimate",
-    "export",
+    "branching preview surface bench estimate",
+    "export leaks report",
     "cli",
     "__main__",
 )

@@ -23,6 +23,7 @@ from ..branching import State, check_change, parent_scene, state_at, taken_over
 from ..cache import CHECKPOINTS_KEPT, Cache
 from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import initial_bytes
+from ..leaks import Leaks
 from ..motion import Pose
 from ..params import CHANNELS
 from ..progress import Progress, duration
@@ -33,7 +34,7 @@ from ..solver.step import StepReport
 from . import scenes
 from .console import complain, say, say_json, size_text
 from .log import LOG_NAME, RunLog
-from .memory import check_memory
+from .memory import check_memory, resident_bytes
 
 INTERRUPTED = 130
 CHECKPOINT_EVERY = 10  # frames
@@ -267,10 +268,12 @@ class Job:
     progress: Progress
     limit: int | None = None  # of memory [bytes]
     started: float = field(default_factory=time.perf_counter)
-    solids: list[Solid] = field(default_factory=list)
+    solids: list[Solid] = field(init=False)
+    leaks: Leaks = field(init=False)
 
     def work(self) -> int:
         self.solids = solids_of(self.sim.scene)
+        self.leaks = Leaks(self.sim.scene)
         with self.progress:
             self._keep_solids()
             self._resume()
@@ -338,11 +341,20 @@ class Job:
             return
         arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
         _refuse_bad(arrays, sim.frame)
-        report = {**sim.report.to_dict(), **self._solids()}
+        report = {**sim.report.to_dict(), **self._solids(), **self._books()}
         self.cache.write(sim.frame, arrays, report)
         every = self.args.checkpoint
         if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
             self.cache.write_checkpoint(sim.frame, *sim.state(), keep=self.args.keep_checkpoints)
+
+    def _books(self) -> dict[str, Any]:
+        """What the report page tells of a frame besides the solver's numbers."""
+        sim, ledger = self.sim, self.sim.ledger
+        given = {name: account.mass for name, account in ledger.emitted.items()}
+        memory = {**sim.bytes, "process": resident_bytes()}
+        leaks = self.leaks.count(sim.frame, sim.particles["position"], sim.particles["radius"])
+        books = {"given": given, "removed": ledger.removed.mass, "expected": ledger.mass}
+        return {"ledger": books, "memory": memory, "leaks": leaks}
 
     def _keep_solids(self) -> None:
         """Meshes of colliders, for exporters; without them the shot is whole all the same."""
