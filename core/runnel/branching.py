@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .backends.devices import DeviceInfo
 from .cache import Cache
-from .errors import RunnelError, SceneError
+from .errors import CacheError, RunnelError, SceneError
 from .scene import Scene
 from .simulation import Simulation
 
@@ -76,7 +76,7 @@ def state_at(
     say(f"{parent.directory}: frame {frame} has no checkpoint, simulating from frame {first}")
     with Simulation(scene, device, memory_limit=memory_limit, timed=False) as sim:
         if start is not None:
-            sim.restore(*start)
+            restore(sim, start, str(parent.checkpoint_path(first)))
         sim.advance(frame, on_step=on_step)
         if not _agrees(sim, parent, frame):
             raise RunnelError(
@@ -91,6 +91,45 @@ def _agrees(sim: Simulation, parent: Cache, frame: int) -> bool:
     known = [n for n in ("id", "position", "velocity") if n in parent.entry(frame).checksums]
     kept = parent.read(frame, known)
     return all(np.array_equal(kept[name], sim.particles[name]) for name in known)
+
+
+def restore(sim: Simulation, state: State, place: str) -> None:
+    """Give a simulation a stored state; what does not fit the scene is refused, `place` blamed."""
+    try:
+        _check_state(sim.scene, *state)
+        sim.restore(*state)
+    except (
+        RunnelError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+    ) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise CacheError(
+            f"{place}: holds no state of this scene ({reason}). Delete it; --resume goes on from "
+            "an earlier one, or from the start."
+        ) from error
+
+
+def _check_state(scene: Scene, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+    """Nothing reaches a device that is of another length, no number, or of a fluid there is not."""
+    count = len(arrays["id"])
+    for name, array in arrays.items():
+        held = name.startswith("nozzle.")
+        if len(array) != (len(arrays["nozzle.id"]) if held else count):
+            raise ValueError(f"{name!r} has {len(array)} rows for {count} particles")
+        if array.dtype.kind == "f" and name not in ("expiry", "birth"):
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name!r} is not finite")
+    if arrays["phase"].max(initial=0) >= len(scene.fluids):
+        raise ValueError("a particle is of a fluid that the scene does not have")
+    if not (arrays["kernel_radius"] > 0).all() or not (arrays["volume"] > 0).all():
+        raise ValueError("a particle has no size")
+    if len(np.unique(arrays["id"])) != count or int(meta["next_id"]) <= arrays["id"].max(initial=0):
+        if count:
+            raise ValueError("two particles have the same id")
 
 
 def taken_over(state: State, old: Scene, new: Scene) -> State:

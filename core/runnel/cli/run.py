@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..backends import devices
 from ..backends.devices import DeviceInfo
-from ..branching import State, check_change, parent_scene, state_at, taken_over
+from ..branching import State, check_change, parent_scene, restore, state_at, taken_over
 from ..cache import CHECKPOINTS_KEPT, Cache
 from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import initial_bytes
@@ -154,7 +154,7 @@ def run(args: argparse.Namespace) -> int:
             with RunLog(cache.directory / LOG_NAME, progress) as log:
                 log.begin(sys.argv[1:], scene, sim, info)
                 if state is not None:
-                    sim.restore(*state)
+                    restore(sim, state, str(args.branch))
                     cache.write_checkpoint(sim.frame, *sim.state())
                 job = Job(args, sim, cache, first, last, signals, progress, limit)
                 return log.end(job.work())
@@ -331,7 +331,7 @@ class Job:
             self.progress.say(f"{self.args.out}: no checkpoint, starting at the first frame")
             return
         frame, arrays, meta = found
-        self.sim.restore(arrays, meta)
+        restore(self.sim, (arrays, meta), str(self.cache.checkpoint_path(frame)))
         self.cache.truncate(frame)
         self.progress.say(f"{self.args.out}: going on after frame {frame}")
 
