@@ -41,6 +41,7 @@ LAYERS = (
     "sources colliders forces backends.reference backends.opencl",
     "solver.step",
     "simulation cache progress surfacing solids",
+    "pilot",
     "branching preview surface bench estimate",
     "export leaks report",
     "cli",
