@@ -69,6 +69,7 @@ __all__ = [
 ]
 
 MAX_FILE_BYTES: Final = 64 * 2**20
+_LONG_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){32}""")
 MAX_PARTICLES: Final = 200_000_000
 MESH_SUFFIXES: Final = (".obj", ".stl", ".ply", ".off")
 FIELD_SUFFIXES: Final = (".vdb",)  # of colliders and sinks
@@ -297,6 +298,8 @@ def _parse(path: Path, text: str) -> Any:
     try:
         if path.suffix.lower() == ".json":
             return json.loads(text, object_pairs_hook=_no_twins)
+        if _LONG_KEY.search(text):  # which tomllib takes minutes for
+            raise SceneError("keys are nested too deeply")
         return tomllib.loads(text + "\n")  # else an error on the last line comes without number
     except SceneError:
         raise

@@ -40,9 +40,10 @@ LAYERS = (
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
     "solver.step",
-    "simulation cache progress",
-    "preview surface report bench estimate",
-    "export",
+    "simulation cache progress surfacing solids",
+    "pilot",
+    "branching preview surface bench estimate",
+    "export leaks report",
     "cli",
     "__main__",
 )
