@@ -463,8 +463,9 @@ class Solver:
         '"auto" follows the fastest particle (see cfl).',
     )
     cfl: float = param(
-        1.5, hard=(0.05, 4.0), soft=(0.2, 2.0), label="CFL",
-        help='Spacings the fastest particle may travel in a step when time_step is "auto".',
+        1.0, hard=(0.05, 4.0), soft=(0.2, 2.0), label="CFL",
+        help='Spacings the fastest particle may travel in a step when time_step is "auto". '
+        "1.5 makes splashes a third cheaper and less regular.",
     )
     max_time_step: float = param(
         0.016, unit="s", hard=(1e-5, 0.1), soft=(0.001, 0.04),
