@@ -96,8 +96,7 @@ class MeshField:
         """Of its fastest vertex in its own frame, at most [m/s]."""
         if self._frames is None:
             return 0.0
-        velocity = self.at(time)[1].velocity
-        return 0.0 if velocity is None else float(np.linalg.norm(velocity, axis=-1).max(initial=0))
+        return self.at(time)[1].fastest
 
     def take_notes(self) -> list[str]:
         """What people should know, each once."""
@@ -163,8 +162,7 @@ class MeshField:
         return with_walls(field, self._radius)
 
     def _warn_of_speed(self, field: SparseField, number: int) -> None:
-        assert field.velocity is not None
-        way = float(np.linalg.norm(field.velocity, axis=-1).max(initial=0.0)) / self._scene.fps
+        way = field.fastest / self._scene.fps
         if way > field.band:
             self._say(
                 (

@@ -33,7 +33,7 @@ __kernel void probe(
         const float phi = solid_distance(solids, x, &n);
         out[3 * i] = (float4)(n, phi);
         out[3 * i + 1] = (float4)(solid_velocity(solids, x), 0.0f);
-        real bound = distance_bound(solids, (real)x.x, (real)x.y, (real)x.z);
+        real bound = distance_bound(solids, (real)x.x, (real)x.y, (real)x.z, (real)3e38f);
         uint lane = 0;
         out[3 * i + 2].x = LANE_OF(bound);
     }

@@ -77,16 +77,21 @@ inline int comes_back(__global const float *solids, uint solid_count, float3 x, 
     return 0;
 }
 
+// fastest: no point of a solid moves faster [m/s].
 // v.w, free until the end of the step, tells the wall response how fast a stopped particle was: the normal speed it lost.
 __kernel void stop_at_solids(
     __global const float4 *material_in, __global const float4 *x_in, __global float4 *v,
-    __global const float *solids, const uint solid_count, const uint count, const float dt)
+    __global const float *solids, const uint solid_count, const uint count, const float dt, const float fastest)
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
     const float radius = material_in[i].x / SUPPORT;
     float4 velocity = v[i];
     velocity.w = 0.0f;
+    if (dt * (length3(velocity.xyz) + fastest) <= radius) {  // most: contact finds them
+        v[i].w = 0.0f;
+        return;
+    }
     const float3 start = x_in[i].xyz;
     float3 p = start, way = dt * velocity.xyz, hit = (float3)(0.0f);
     float left = 1.0f, lost = 0.0f;
@@ -94,11 +99,13 @@ __kernel void stop_at_solids(
     for (uint s = 0; s < solid_count; ++s) {
         __global const float *row = solids + s * SOLID_COLUMNS;
         if (!can_be_passed(row)) continue;
+        const float3 u = dt * solid_velocity(row, p);
+        const float length = length3(way - u);
+        if (length <= radius) continue;
+        if (solid_clearance(row, p + u) >= length + radius) continue;
         float3 n;
-        const float3 u = dt * solid_velocity(row, p), relative = way - u;
-        const float length = length3(relative);
         const float phi = solid_distance(row, p + u, &n);
-        fast |= length > radius && phi > 0.0f && phi < length + radius;
+        fast |= phi > 0.0f && phi < length + radius;
     }
     for (uint k = 0; fast && k < MARCH_STEPS && left > 0.0f; ++k) {
         const march_t next = nearest_ahead(solids, solid_count, p, way, left, dt, radius);

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
-from ..base import SOLID_COLUMNS, Survey, can_be_passed
+from ..base import SOLID_COLUMNS, Survey, can_be_passed, fastest_point
 from .program import (
     CLUSTER,
     FINE_BITS,
@@ -64,6 +64,7 @@ class OpenCLBackend(DeviceState):
         self._rest_speed = 0.0
         self._solid_count = 0
         self._passable = False  # any of the solids, by what is fast
+        self._solid_speed = 0.0  # of the fastest point of a solid, at most [m/s]
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
         self.set_solids(np.zeros((0, SOLID_COLUMNS), np.float32))
@@ -142,6 +143,7 @@ class OpenCLBackend(DeviceState):
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
+        self._solid_speed = fastest_point(solids, fields) if self._passable else 0.0
 
     def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
         self._dt = dt
@@ -174,6 +176,7 @@ class OpenCLBackend(DeviceState):
             u32(self._solid_count),
             u32(self._rows),
             f32(self._dt),
+            f32(self._solid_speed),
         )
 
     def find_neighbors(self) -> None:
