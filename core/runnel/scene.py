@@ -19,6 +19,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal
 
+from .collider_maps import check_maps
 from .errors import MeshError, SceneError
 from .params import (
     NAME,
@@ -596,6 +597,7 @@ def _check_collider(scene: Scene, collider: Collider, key: str) -> None:
         raise SceneError(
             'has motion but is "static"; set body = "animated" or delete motion', key=f"{key}.body"
         )
+    check_maps(scene, collider, key, _is_inside)
 
 
 def _check_placed(scene: Scene, part: Source | Collider | Sink, key: str) -> None:

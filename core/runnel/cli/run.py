@@ -247,6 +247,7 @@ class Job:
         arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
         _refuse_bad(arrays, sim.frame)
         self.cache.write(sim.frame, arrays, sim.report.to_dict())
+        sim.write_wet_maps(self.cache.directory / "wetmaps")
         every = self.args.checkpoint
         if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
             self.cache.write_checkpoint(sim.frame, *sim.state())

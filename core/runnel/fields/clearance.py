@@ -1,8 +1,8 @@
 """How far it is at least to the solid, also beyond the band: what is far is passed by at once.
 
 The table is divided into cells of 2^3 voxels, 64 a tile. A cell that holds solid has clearance 0;
-any other the distance between its box and that of the nearest cell that does, in whole voxels, up
-to FARTHEST. A point is at least that far from the surface.
+any other the distance between its box and that of the nearest cell that does, in quarters of a
+voxel rounded down, up to 16 voxels. A point is at least that far from the surface.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Ints = NDArray[np.int32]
 Singles = NDArray[np.float32]
 
 REACH = 8  # cells looked at along each axis
-FARTHEST = 2 * REACH  # voxels
+QUARTERS = 8  # of a voxel, along a cell
 
 
 def clearances(field: SparseField) -> Bytes:
-    """(tiles, 64) in voxels; cells of a tile with x fastest."""
+    """(tiles, 64) in quarters of a voxel; cells of a tile with x fastest."""
     nx, ny, nz = (4 * int(n) for n in field.dims)
     # Squares of gaps in cells; along x, then y, then z (Saito and Toriwaki 1994).
     square = np.full((nz, ny, nx), REACH * REACH, np.int32)
@@ -35,7 +35,7 @@ def clearances(field: SparseField) -> Bytes:
         spread = np.empty_like(turned)
         spread_gaps(turned.reshape(-1, turned.shape[2]), spread.reshape(-1, turned.shape[2]))
         square = np.moveaxis(spread, 2, axis)
-    roots = np.array([math.isqrt(4 * k) for k in range(REACH * REACH + 1)], np.uint8)
+    roots = np.array([math.isqrt(QUARTERS**2 * k) for k in range(REACH * REACH + 1)], np.uint8)
     cells = roots[square].reshape(nz // 4, 4, ny // 4, 4, nx // 4, 4)
     return np.ascontiguousarray(cells.transpose(0, 2, 4, 1, 3, 5)).reshape(-1, 64)
 

@@ -46,6 +46,13 @@ inline float3 solid_velocity(__global const float *s, float3 x)
     return u;
 }
 
+// Friction, bounce and stickiness of a solid at x.
+inline float3 solid_surface(__global const float *s, float3 x)
+{
+    if ((int)s[0] != FIELD || !HAS_CHANNEL(SECOND_FIELD(s), SURFACE)) return (float3)(s[2], s[3], s[4]);
+    return sample_channel(SECOND_FIELD(s), SURFACE, to_local(s, x - solid_origin(s)) / s[5]);
+}
+
 inline float3 safe_normal(float3 v, float length_v)
 {
     return length_v > 1e-12f ? v / length_v : (float3)(1.0f, 0.0f, 0.0f);  // x counts in 2D too
@@ -321,6 +328,7 @@ inline float3 put_outside(__global const float *solids, uint solid_count, uint n
                                         MAX(-room.z, MIN(point.z, room.z)) - point.z));
             continue;
         }
+        if ((int)row[0] == FIELD && solid_clearance(row, x) >= distance) continue;
         float3 n;
         const float phi = solid_distance(row, x, &n);
         if (phi < distance) x += (distance - phi) * n;

@@ -132,10 +132,10 @@ __kernel void stop_at_solids(
 // Friction, bounce and stickiness of one wall with normal n at distance phi; u is the wall's own velocity.
 // drift: what the step moved the particle by, over dt.
 inline float3 respond(
-    __global const float *solid, float phi, float3 n, float3 u, float3 v, float3 v_before,
+    float3 surface, float phi, float3 n, float3 u, float3 v, float3 v_before,
     float3 push, float contact, float dt, float rest_speed, float lost, float3 *drift)
 {
-    const float friction = solid[2], bounce = solid[3], stickiness = solid[4];
+    const float friction = surface.x, bounce = surface.y, stickiness = surface.z;
     const float3 relative = v - u;
     if (phi >= 1.1f * contact) lost = 0.0f;
     const float before = dot3(v_before - u, n), arriving = lost > 0.0f ? -lost : before;
@@ -151,7 +151,7 @@ inline float3 respond(
         // in turned containers rounding leaves a trace of one wall's push along the normals of the others.
         if (pushed > NUDGE * contact && -arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
         if (stickiness > 0.0f) {
-            const float keep = pow(1.0f - stickiness, 60.0f * dt);
+            const float keep = pow(MAX(1.0f - stickiness, 0.0f), 60.0f * dt);
             tangent *= keep;
             if (normal > 0.0f) normal *= keep;
             // The way of this step too: or what sticks would creep by g dt^2 in each.
@@ -171,14 +171,15 @@ inline float3 wall_response(
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
         __global const float *row = solids + s * SOLID_COLUMNS;
-        if (still && row[4] == 0.0f) continue;
+        const float3 surface = solid_surface(row, x);
+        if (still && surface.z == 0.0f) continue;
         const float3 u = solid_velocity(row, x);
         const int faces = IS_CONTAINER(row) ? 3 : 1;
         for (int face = 0; face < faces; ++face) {
             float3 n;
             const float phi = faces == 3 ? face_distance(row, x, face, &n) : solid_distance(row, x, &n);
             const float own = can_be_passed(row) ? lost : 0.0f;
-            if (phi < h) v = respond(row, phi, n, u, v, v_before, push, contact, dt, rest_speed, own, drift);
+            if (phi < h) v = respond(surface, phi, n, u, v, v_before, push, contact, dt, rest_speed, own, drift);
         }
     }
     return v;

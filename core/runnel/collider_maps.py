@@ -1,0 +1,43 @@
+"""Checks of the maps of a collider: friction, bounce, stickiness over its surface, and wet maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .errors import SceneError
+from .params import Collider, MeshFile
+
+if TYPE_CHECKING:
+    from .scene import Scene
+
+IMAGE_SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
+
+
+def check_maps(
+    scene: Scene, collider: Collider, key: str, is_inside: Callable[[Path, str, Path], bool]
+) -> None:
+    """Maps and wet maps need a mesh, and something to scale."""
+    surface = collider.shape
+    on_mesh = isinstance(surface, MeshFile) and not surface.file.lower().endswith(".vdb")
+    for name in ("friction", "bounce", "stickiness"):
+        value = getattr(collider, f"{name}_map")
+        if value is None:
+            continue
+        where = f"{key}.{name}_map"
+        if not on_mesh:
+            raise SceneError("belongs to meshes, not to other shapes", key=where, value=value)
+        if not getattr(collider, name):
+            raise SceneError(f"scales {name}, which is 0; set {name} too", key=where, value=value)
+        if value.lower().endswith(IMAGE_SUFFIXES):
+            path = (scene.directory or Path()) / value
+            if not scene.allow_outside and not is_inside(path, value, scene.directory or Path()):
+                raise SceneError("lies outside of the scene's folder", key=where, value=value)
+            if not path.is_file():
+                raise SceneError(f"there is no file {path}", key=where, value=value)
+    wet = [n for n in ("wet_friction", "wet_stickiness") if getattr(collider, n) is not None]
+    if wet and collider.wet_map == "none":
+        raise SceneError('needs wet_map = "exr" or "png"', key=f"{key}.{wet[0]}")
+    if collider.wet_map != "none" and (not on_mesh or scene.dimensions == 2):
+        raise SceneError("needs a mesh, in 3D", key=f"{key}.wet_map", value=collider.wet_map)
