@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 IMAGE_SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 
 
+def image_maps(scene: Scene, collider: Collider) -> list[Path]:
+    """Image files of a collider."""
+    maps = (collider.friction_map, collider.bounce_map, collider.stickiness_map)
+    images = [name for name in maps if name and name.lower().endswith(IMAGE_SUFFIXES)]
+    return [(scene.directory or Path()) / name for name in images]
+
+
 def check_maps(
     scene: Scene, collider: Collider, key: str, is_inside: Callable[[Path, str, Path], bool]
 ) -> None:

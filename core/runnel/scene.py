@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal
 
-from .collider_maps import check_maps
+from .collider_maps import check_maps, image_maps
 from .errors import MeshError, SceneError
 from .params import (
     NAME,
@@ -216,6 +216,16 @@ class Scene:
         pattern = re.compile(rf"{re.escape(start)}(\d{{{len(run)},}}){re.escape(end)}")
         found = (pattern.fullmatch(file.name) for file in path.parent.glob("*"))
         return sorted(int(match[1]) for match in found if match)
+
+    def files(self) -> list[Path]:
+        """Meshes and maps that the scene names, sequences file by file."""
+        parts: list[Source | Collider | Sink] = [*self.sources, *self.colliders, *self.sinks]
+        found = {path for part in self.colliders for path in image_maps(self, part)}
+        for shape in (part.shape for part in parts):
+            if isinstance(shape, MeshFile):
+                frames = self.mesh_frames(shape) if shape.is_sequence else [None]
+                found |= {self.mesh_path(shape, frame) for frame in frames}
+        return sorted(found)
 
     @property
     def ignored_axis(self) -> int:

@@ -22,6 +22,7 @@ from ..estimate import initial_bytes
 from ..params import CHANNELS
 from ..progress import Progress, duration
 from ..scene import Scene
+from ..scene_folder import remember_folder
 from ..simulation import Simulation
 from ..solver.step import StepReport
 from . import scenes
@@ -130,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
                 overwrite=args.overwrite,
                 resume=args.resume,
             )
+            remember_folder(cache.directory, scene.directory)
             job = Job(args, sim, cache, first, last, signals, progress)
             return job.work()
 
