@@ -23,7 +23,7 @@ COUNTS = {
     "dam_ratio_3_mixed": 24_149,
     "fountain": 14_060,
     "friction_plate": 4_096,
-    "glass_filling": 10_359,
+    "glass_filling": 4_717,
     "hydrostatic_tank": 8_000,
     "paddle": 4_312,
     "rayleigh_taylor": 18_000,
