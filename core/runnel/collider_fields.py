@@ -48,7 +48,7 @@ def field_settings(scene: Scene, part: Collider | Sink) -> FieldSettings:
     from .fields.grid import default_settings
 
     radius = scene.solver.support / 2 * max(source.spacing for source in scene.sources)
-    return default_settings(
+    settings = default_settings(
         scene.smallest_spacing / part.scale,
         radius / part.scale,
         voxel=voxel_size(scene, part) / part.scale,
@@ -56,6 +56,10 @@ def field_settings(scene: Scene, part: Collider | Sink) -> FieldSettings:
         offset=part.offset / part.scale if isinstance(part, Collider) else 0.0,
         name=part.name,
     )
+    wanted = part.band_width if isinstance(part, Collider) else None
+    if wanted is None:
+        return settings
+    return replace(settings, band=max(settings.band, wanted / part.scale))
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,9 @@ class MeshField:
             raise SceneError(str(error), key=f"{self._key}.voxel_size") from error
 
     def _make(self) -> SparseField:
-        path, settings = self._scene.mesh_path(self._shape), self._settings
+        path = self._scene.mesh_path(self._shape)
+        # Named by its file: colliders that share it share the field.
+        settings = replace(self._settings, name=path.name)
         key = (hashlib.sha256(path.read_bytes()).digest(), settings, self._radius)
         if key not in _made:
             from .fields.walls import with_walls
