@@ -628,7 +628,7 @@ class Collider:
     band_width: float | None = param(
         None, unit="m", hard=(TINY, 1e4), soft=(0.001, 1.0),
         default_text="the kernel radius and 1.73 voxels",
-        help="How far from its surface a mesh's field knows distances; never less than the default.",
+        help="How far from its surface a mesh's field knows distances; at least the default.",
     )
     friction: float = param(
         0.0, hard=(0.0, 1e3), soft=(0.0, 1.0), help="Coulomb friction; 0 slips freely.",
