@@ -164,7 +164,9 @@ def _mesh(
 def _read(file: str, scene: Mapping[str, Any], frame: float) -> Mesh | None:
     folder = scene.get("directory")
     run = re.search("#+", file)
-    if folder is None or file.lower().endswith(".vdb"):
+    if folder is None or file.lower().endswith(".vdb") or Path(file).is_absolute():
+        return None
+    if ".." in Path(file).parts:  # caches come from strangers too
         return None
     if run is None:
         paths = [Path(folder) / file]
