@@ -220,7 +220,8 @@ class Scene:
     def files(self) -> list[Path]:
         """Meshes and maps that the scene names, sequences file by file."""
         parts: list[Source | Collider | Sink] = [*self.sources, *self.colliders, *self.sinks]
-        found = {path for part in self.colliders for path in image_maps(self, part)}
+        folder = self.directory or Path()
+        found = {path for part in self.colliders for path in image_maps(folder, part)}
         for shape in (part.shape for part in parts):
             if isinstance(shape, MeshFile):
                 frames = self.mesh_frames(shape) if shape.is_sequence else [None]
@@ -607,7 +608,12 @@ def _check_collider(scene: Scene, collider: Collider, key: str) -> None:
         raise SceneError(
             'has motion but is "static"; set body = "animated" or delete motion', key=f"{key}.body"
         )
-    check_maps(scene, collider, key, _is_inside)
+    folder = scene.directory or Path()
+    check_maps(
+        collider, key, folder,
+        lambda path, written: scene.allow_outside or _is_inside(path, written, folder),
+        scene.dimensions == 2,
+    )  # fmt: skip
 
 
 def _check_placed(scene: Scene, part: Source | Collider | Sink, key: str) -> None:
