@@ -28,6 +28,7 @@ from ..motion import Pose
 from ..params import CHANNELS
 from ..progress import Progress, duration
 from ..scene import Scene
+from ..scene_folder import remember_folder
 from ..simulation import Simulation
 from ..solids import Solid, deformed, poses, solids_of
 from ..solver.step import StepReport
@@ -151,6 +152,7 @@ def run(args: argparse.Namespace) -> int:
             return INTERRUPTED
         with Simulation(scene, info, memory_limit=limit) as sim:
             cache = _open_cache(args, scene, sim, branch)
+            remember_folder(cache.directory, scene.directory)
             with RunLog(cache.directory / LOG_NAME, progress) as log:
                 log.begin(sys.argv[1:], scene, sim, info)
                 if state is not None:
@@ -343,6 +345,7 @@ class Job:
         _refuse_bad(arrays, sim.frame)
         report = {**sim.report.to_dict(), **self._solids(), **self._books()}
         self.cache.write(sim.frame, arrays, report)
+        sim.write_wet_maps(self.cache.directory / "wetmaps")
         every = self.args.checkpoint
         if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
             self.cache.write_checkpoint(sim.frame, *sim.state(), keep=self.args.keep_checkpoints)

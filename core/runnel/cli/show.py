@@ -11,7 +11,7 @@ from typing import Any
 from ..backends import devices
 from ..cache import Cache
 from ..errors import SceneError
-from ..scene import example_names, example_path
+from ..scene import example, example_names, example_path
 from .console import complain, say, say_json, size_text, table
 
 
@@ -136,6 +136,10 @@ def _write_scenes(paths: dict[str, Path], folder: Path, force: bool) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in paths.items():
         targets[name].write_bytes(path.read_bytes())
+        for file in example(name).files():
+            target = folder / file.relative_to(path.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.read_bytes())
         say(str(targets[name]))
     return 0
 

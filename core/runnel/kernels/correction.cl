@@ -136,15 +136,15 @@ __kernel void correct_positions(
         const lanes_mask at_walls = lanes_at_walls(solids, solid_count, near, x, y, z, h);
         // One that goes far may meet what it does not feel from where it starts.
         const real short_way = h * (1.0f - 1.01f / SUPPORT);
-        const lanes_mask visited = at_walls | (dx * dx + dy * dy + dz * dz >= short_way * short_way);
+        const lanes_mask far = dx * dx + dy * dy + dz * dz >= short_way * short_way;
         FOR_LANES {
             const uint i = LANE_PARTICLE;
-            if (i >= count || !(FLAG_OF(visited) || (near & TWIN_BIT))) continue;
-            const int felt = FLAG_OF(at_walls);
+            if (i >= count || !(FLAG_OF(at_walls) || FLAG_OF(far) || (near & TWIN_BIT))) continue;
+            const uint felt = (uint)FLAG_OF(at_walls);
             const float3 from = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));  // where the pressure was measured
             float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
             float4 wall = (float4)(0.0f);
-            if (felt) wall = wall_share(solids, solid_count, near, wall_in, from, LANE_OF(inverse_h), &by);
+            if (felt) wall = wall_share(solids, solid_count, felt, wall_in, from, LANE_OF(inverse_h), &by);
             if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in, fluids_in);
             const float3 before = from + by;
             float3 moved = before;
@@ -154,9 +154,11 @@ __kernel void correct_positions(
                 const float mirrored = MIN(total, 0.0f) - MIN(total - LANE_OF(p), 0.0f);
                 moved += (2.0f * mirrored / LANE_OF(rho0)) * wall.xyz;
             }
-            if (near & ~TWIN_BIT) {
-                moved = from + hold_back(solids, solid_count, near, from, moved - from, LANE_OF(h) / SUPPORT);
-                moved = put_outside(solids, solid_count, near, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)));
+            const float3 way = moved - from;
+            const uint met = dot3(way, way) >= LANE_OF(short_way) * LANE_OF(short_way) ? near & ~TWIN_BIT : felt;
+            if (met) {
+                moved = from + hold_back(solids, solid_count, met, from, way, LANE_OF(h) / SUPPORT);
+                moved = put_outside(solids, solid_count, met, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)));
                 push[i].xyz += moved - before;
             }
             LANE_OF(dx) = moved.x - from.x; LANE_OF(dy) = moved.y - from.y; LANE_OF(dz) = moved.z - from.z;

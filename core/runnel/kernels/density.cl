@@ -82,8 +82,7 @@ __kernel void compute_pressure(
         FOR_LANES {
             if (!FLAG_OF(felt)) continue;
             const float3 at = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
-            float3 unused = (float3)(0.0f);
-            const float4 wall = wall_share(solids, solid_count, near, wall_in, at, LANE_OF(inverse_h), &unused);
+            const float4 wall = wall_share(solids, solid_count, (uint)FLAG_OF(felt), wall_in, at, LANE_OF(inverse_h), 0);
             LANE_OF(fill) += wall.w;
 #if EXACT
             LANE_OF(gx) += wall.x; LANE_OF(gy) += wall.y; LANE_OF(gz) += wall.z;

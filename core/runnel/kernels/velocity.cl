@@ -77,16 +77,21 @@ inline int comes_back(__global const float *solids, uint solid_count, float3 x, 
     return 0;
 }
 
+// fastest: no point of a solid moves faster [m/s].
 // v.w, free until the end of the step, tells the wall response how fast a stopped particle was: the normal speed it lost.
 __kernel void stop_at_solids(
     __global const float4 *material_in, __global const float4 *x_in, __global float4 *v,
-    __global const float *solids, const uint solid_count, const uint count, const float dt)
+    __global const float *solids, const uint solid_count, const uint count, const float dt, const float fastest)
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
     const float radius = material_in[i].x / SUPPORT;
     float4 velocity = v[i];
     velocity.w = 0.0f;
+    if (dt * (length3(velocity.xyz) + fastest) <= radius) {  // most: contact finds them
+        v[i].w = 0.0f;
+        return;
+    }
     const float3 start = x_in[i].xyz;
     float3 p = start, way = dt * velocity.xyz, hit = (float3)(0.0f);
     float left = 1.0f, lost = 0.0f;
@@ -94,11 +99,13 @@ __kernel void stop_at_solids(
     for (uint s = 0; s < solid_count; ++s) {
         __global const float *row = solids + s * SOLID_COLUMNS;
         if (!can_be_passed(row)) continue;
+        const float3 u = dt * solid_velocity(row, p);
+        const float length = length3(way - u);
+        if (length <= radius) continue;
+        if (solid_clearance(row, p + u) >= length + radius) continue;
         float3 n;
-        const float3 u = dt * solid_velocity(row, p), relative = way - u;
-        const float length = length3(relative);
         const float phi = solid_distance(row, p + u, &n);
-        fast |= length > radius && phi > 0.0f && phi < length + radius;
+        fast |= phi > 0.0f && phi < length + radius;
     }
     for (uint k = 0; fast && k < MARCH_STEPS && left > 0.0f; ++k) {
         const march_t next = nearest_ahead(solids, solid_count, p, way, left, dt, radius);
@@ -125,10 +132,10 @@ __kernel void stop_at_solids(
 // Friction, bounce and stickiness of one wall with normal n at distance phi; u is the wall's own velocity.
 // drift: what the step moved the particle by, over dt.
 inline float3 respond(
-    __global const float *solid, float phi, float3 n, float3 u, float3 v, float3 v_before,
+    float3 surface, float phi, float3 n, float3 u, float3 v, float3 v_before,
     float3 push, float contact, float dt, float rest_speed, float lost, float3 *drift)
 {
-    const float friction = solid[2], bounce = solid[3], stickiness = solid[4];
+    const float friction = surface.x, bounce = surface.y, stickiness = surface.z;
     const float3 relative = v - u;
     if (phi >= 1.1f * contact) lost = 0.0f;
     const float before = dot3(v_before - u, n), arriving = lost > 0.0f ? -lost : before;
@@ -144,7 +151,7 @@ inline float3 respond(
         // in turned containers rounding leaves a trace of one wall's push along the normals of the others.
         if (pushed > NUDGE * contact && -arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
         if (stickiness > 0.0f) {
-            const float keep = pow(1.0f - stickiness, 60.0f * dt);
+            const float keep = pow(MAX(1.0f - stickiness, 0.0f), 60.0f * dt);
             tangent *= keep;
             if (normal > 0.0f) normal *= keep;
             // The way of this step too: or what sticks would creep by g dt^2 in each.
@@ -164,14 +171,18 @@ inline float3 wall_response(
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
         __global const float *row = solids + s * SOLID_COLUMNS;
-        if (still && row[4] == 0.0f) continue;
+        const int field = (int)row[0] == FIELD, varied = field && HAS_CHANNEL(SECOND_FIELD(row), SURFACE);
+        if (still && !varied && row[4] == 0.0f) continue;
+        if (field && solid_clearance(row, x) >= h) continue;
+        const float3 surface = solid_surface(row, x);
+        if (still && surface.z == 0.0f) continue;
         const float3 u = solid_velocity(row, x);
         const int faces = IS_CONTAINER(row) ? 3 : 1;
         for (int face = 0; face < faces; ++face) {
             float3 n;
             const float phi = faces == 3 ? face_distance(row, x, face, &n) : solid_distance(row, x, &n);
             const float own = can_be_passed(row) ? lost : 0.0f;
-            if (phi < h) v = respond(row, phi, n, u, v, v_before, push, contact, dt, rest_speed, own, drift);
+            if (phi < h) v = respond(surface, phi, n, u, v, v_before, push, contact, dt, rest_speed, own, drift);
         }
     }
     return v;

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..cache import Cache, write_aside
 from ..errors import RunnelError
+from ..scene_folder import find_folder
 from .coloring import Legend, channels_needed, particle_colors, value_range, values_of
 from .options import PreviewOptions
 from .overlay import annotate, pillow
@@ -125,7 +126,8 @@ def draw(cache: Cache, frame: int, options: PreviewOptions) -> tuple[Image, Lege
     except RunnelError as error:
         raise RunnelError(f"{cache.directory}: frame {frame}: {error}") from error
     color, legend = particle_colors(arrays, cache.scene, options)
-    return render(set_stage(arrays, cache.scene, options, color, frame)), legend
+    scene = {**cache.scene, "directory": find_folder(cache.directory)}
+    return render(set_stage(arrays, scene, options, color, frame)), legend
 
 
 def caption(cache: Cache, frame: int) -> str:

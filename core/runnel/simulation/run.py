@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..solver.acceleration import Plan
 from ..solver.step import Fields, Iterations, StepReport
 from ..solver.step import step as solver_step
 from ..sources import EMITTER_GAP, MassLedger, emitters, fill_volumes, select, without_overlap
+from ..wetmap import WetMaps
 from .clock import Clock, hydrostatic_speed, steps_of_frame
 from .nozzles import Nozzles
 from .particles import Particles
@@ -53,6 +55,7 @@ class Simulation:
         self._memory_limit = memory_limit
         self._clock = Clock(scene)
         self._solids, self._sinks = Solids(scene), Sinks(scene)
+        self._wet = WetMaps(scene, self._solids)
         self._low, self._high = kill_bounds(scene)
         self._emitters, self._nozzles = emitters(scene), Nozzles(scene)
         self._emitted_to = 0.0  # time up to which emitters have given [s]
@@ -126,6 +129,15 @@ class Simulation:
             "host": self.particles.store.bytes,
         }
 
+    @property
+    def wet_maps(self) -> dict[str, NDArray[np.float32]]:
+        """Wet maps by collider (rows, columns, 3): amount 0..1, contact time [s], touched now."""
+        return {wet.part.name: wet.image() for wet in self._wet.maps.values()}
+
+    def write_wet_maps(self, folder: str | Path) -> list[Path]:
+        """Write them as folder/COLLIDER/COLLIDER.0001.exr (or .png) of the frame done last."""
+        return self._wet.write(Path(folder), self.frame)
+
     def advance(self, frame: int, *, on_step: Callable[[StepReport], None] | None = None) -> Report:
         """Simulate up to and including a frame; the report is that of this frame.
 
@@ -181,7 +193,7 @@ class Simulation:
         """Everything a run needs to go on as if it had not stopped: arrays and JSON values."""
         with self._guarded():
             self.particles.settle()
-            arrays = self.particles.device_rows() | self._nozzles.state()
+            arrays = self.particles.device_rows() | self._nozzles.state() | self._wet.state()
         store = self.particles.store
         channels = {}
         for name in self.particles.user_channels:
@@ -220,6 +232,7 @@ class Simulation:
         for emitter in self._emitters:
             emitter.restore(meta["emitters"][emitter.name])
         self._nozzles.restore(arrays)
+        self._wet.restore(arrays)
         self._emitted_to = float(meta["emitted_to"])
         self._plan = Plan(*(int(n) for n in meta["plan"]))
         self._pressure_speed = float(meta["pressure_speed"])
@@ -253,6 +266,8 @@ class Simulation:
             if wanted > REFINE * clock.steps:
                 clock.refine()
         self.particles.hand_over()
+        if clock.done == 0:
+            self._wet.begin_frame()
         dt, end = clock.dt, clock.step_end
         fields = self._fields(clock.time, end, dt)
         report = solver_step(
@@ -260,6 +275,9 @@ class Simulation:
         )
         self._survey, self._plan = report.survey, report.plan
         self.particles.changed()
+        if len(self._wet):
+            x, volume = (self._backend.read(name) for name in ("position", "volume"))
+            self._wet.step(fields.solids, x, volume, end, dt)
         self._emit(end)
         return report
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
-from ..base import BOX, SOLID_COLUMNS, Survey, can_be_passed
+from ..base import BOX, SOLID_COLUMNS, Survey, can_be_passed, fastest_point
 from .program import (
     CLUSTER,
     FINE_BITS,
@@ -67,6 +67,7 @@ class OpenCLBackend(DeviceState):
         self._solid_count = 0
         self._containers = 0  # bits of solids that containers.cl serves; the last bit is shared
         self._passable = False  # any of the solids, by what is fast
+        self._solid_speed = 0.0  # of the fastest point of a solid, at most [m/s]
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
         self._reach = f32(0)  # kernel radius that its table is for
@@ -157,6 +158,7 @@ class OpenCLBackend(DeviceState):
         boxes = np.flatnonzero((solids[:30, 0] == BOX) & (solids[:30, 1] < 0))
         self._containers = int(np.bitwise_or.reduce(1 << boxes)) if len(boxes) else 0
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
+        self._solid_speed = fastest_point(solids, fields) if self._passable else 0.0
 
     def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
         self._dt = dt
@@ -189,6 +191,7 @@ class OpenCLBackend(DeviceState):
             u32(self._solid_count),
             u32(self._rows),
             f32(self._dt),
+            f32(self._solid_speed),
         )
 
     def find_neighbors(self) -> None:
