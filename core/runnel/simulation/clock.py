@@ -15,7 +15,8 @@ from ..scene import Scene
 from ..sources import Emitter
 
 MOST_STEPS = 1000  # of a frame
-STIFFEST = 1.5  # spacings that the push of pressure, or a particle, may go in a given time_step
+STIFFEST = 1.5  # spacings that the push of pressure, or the fluid, may go in a given time_step
+LONE = 3.0  # times as far may go what few particles do: drops and spray, which crush nothing
 
 
 class Clock:
@@ -105,7 +106,8 @@ def steps_of_frame(
     if solver.time_step != "auto":
         # Far above that number a step is not just inaccurate, it explodes; and what hits at more
         # than some spacings a step lands inside of what it hits. Divide such steps.
-        quickest = max(fastest, pressure_speed)
+        few = now.max_speed - max(now.bulk_speed, now.max_speed / LONE)
+        quickest = max(fastest - few, pressure_speed)
         least = math.ceil(length * quickest / (STIFFEST * scene.smallest_spacing) - 1e-9)
         return min(MOST_STEPS, max(1, least, math.ceil(length / solver.time_step - 1e-9)))
     speed = max(
