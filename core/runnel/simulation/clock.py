@@ -93,21 +93,21 @@ def steps_of_frame(
 ) -> int:
     """Steps from a frame to the next, given the state at its start.
 
-    "auto" keeps the way of the fastest particle in a step below `cfl` spacings, and the push of
-    the resting fluid's pressure, `pressure_speed` = sqrt(P/rho) [m/s], below one (its number below
-    1, see solver/acceleration.py) and below `cfl`.
+    "auto" keeps the way of the fluid in a step below `cfl` spacings, that of single drops below
+    LONE times that, and the push of the resting fluid's pressure, `pressure_speed` = sqrt(P/rho)
+    [m/s], below one (its number below 1, see solver/acceleration.py) and below `cfl`.
     """
     length = 1.0 / scene.fps
     solver = scene.solver
     start = frame_time(frame, scene)
-    fastest = now.max_speed + _acceleration(scene, start) * length
+    fluid = max(now.bulk_speed, now.max_speed / LONE)
+    fastest = fluid + _acceleration(scene, start) * length
     if not math.isfinite(fastest):
         fastest = 0.0  # the step will say which particle it is
     if solver.time_step != "auto":
         # Far above that number a step is not just inaccurate, it explodes; and what hits at more
         # than some spacings a step lands inside of what it hits. Divide such steps.
-        few = now.max_speed - max(now.bulk_speed, now.max_speed / LONE)
-        quickest = max(fastest - few, pressure_speed)
+        quickest = max(fastest, pressure_speed)
         least = math.ceil(length * quickest / (STIFFEST * scene.smallest_spacing) - 1e-9)
         return min(MOST_STEPS, max(1, least, math.ceil(length / solver.time_step - 1e-9)))
     speed = max(
