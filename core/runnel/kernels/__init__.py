@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 
-ORDER = ("common", "fields", "solids", "neighbors", "density", "correction", "velocity", "emission")
+ORDER = (
+    "common", "fields", "reactions", "solids", "neighbors", "density", "correction", "velocity",
+    "emission", "bodies",
+)  # fmt: skip
 
 
 def source() -> str:

@@ -26,7 +26,7 @@ from .clock import Clock, hydrostatic_speed, steps_of_frame
 from .nozzles import Nozzles
 from .particles import Particles
 from .report import Report
-from .setup import make_model, open_backend
+from .setup import bodies_of, make_model, open_backend
 
 FORMAT = 2  # of the stored state
 REFINE = 1.5  # how many times too few steps a frame may have before what is left of it is refined
@@ -53,12 +53,18 @@ class Simulation:
         self._memory_limit = memory_limit
         self._clock = Clock(scene)
         self._solids, self._sinks = Solids(scene), Sinks(scene)
+        self.bodies = bodies_of(scene, self._solids)  # None: the fluid moves none
         self._low, self._high = kill_bounds(scene)
         self._emitters, self._nozzles = emitters(scene), Nozzles(scene)
         self._emitted_to = 0.0  # time up to which emitters have given [s]
         self._limits = Iterations(*scene.solver.iterations, scene.solver.tolerance)
         self._model = make_model(scene)
         volumes = fill_volumes(scene)
+        if self.bodies is not None:
+            volumes = [
+                (i, select(births, self.bodies.leave_room(births["position"], births["volume"])))
+                for i, births in volumes
+            ]
         self._survey: Survey | None = None  # of the last step
         self._plan = Plan()
         self._pressure_speed = 0.0  # of the frame under way [m/s]
@@ -182,6 +188,8 @@ class Simulation:
         with self._guarded():
             self.particles.settle()
             arrays = self.particles.device_rows() | self._nozzles.state()
+            if self.bodies is not None:
+                arrays |= self.bodies.state()
         store = self.particles.store
         channels = {}
         for name in self.particles.user_channels:
@@ -220,6 +228,8 @@ class Simulation:
         for emitter in self._emitters:
             emitter.restore(meta["emitters"][emitter.name])
         self._nozzles.restore(arrays)
+        if self.bodies is not None:
+            self.bodies.restore(arrays)
         self._emitted_to = float(meta["emitted_to"])
         self._plan = Plan(*(int(n) for n in meta["plan"]))
         self._pressure_speed = float(meta["pressure_speed"])
@@ -255,10 +265,15 @@ class Simulation:
         self.particles.hand_over()
         dt, end = clock.dt, clock.step_end
         fields = self._fields(clock.time, end, dt)
+        if self.bodies is not None:
+            self.bodies.begin(clock.time, dt, fields.gravity)
         report = solver_step(
             self._backend, self._model, fields, dt, self._limits, self._plan, timed
         )
         self._survey, self._plan = report.survey, report.plan
+        if self.bodies is not None:  # for the length of the next steps
+            fastest = max(self._survey.max_speed, float(self.bodies.speeds().max()))
+            self._survey = replace(self._survey, max_speed=fastest)
         self.particles.changed()
         self._emit(end)
         return report
@@ -316,6 +331,7 @@ class Simulation:
             held=self._nozzles.step(start, dt) if self._emitters else None,
             solid_fields=self._solids.fields,
             sink_fields=self._sinks.fields,
+            bodies=self.bodies,
         )
 
     def _removes(self) -> bool:
@@ -378,6 +394,7 @@ class Simulation:
         report.momentum = (float(momentum[0]), float(momentum[1]), float(momentum[2]))
         report.max_speed = self._latest().max_speed
         report.emitted, report.removed = emitted - before[0], removed - before[1]
+        report.bodies = [] if self.bodies is None else self.bodies.poses()
         report.notes = [*self._solids.take_notes(), *self._sinks.take_notes()]
         if not report.steps:
             report.density_error_avg, report.density_error_max = self._backend.density_error()

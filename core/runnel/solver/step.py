@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NO_PLAN = Plan()
 
 STAGES = (
+    "bodies",
     "predict",
     "neighbors",
     "pressure",
@@ -30,6 +31,29 @@ STAGES = (
     "vorticity",
     "remove",
 )
+
+
+class Bodies(Protocol):
+    """Solids that the fluid moves; they take part in a step's iterations."""
+
+    @property
+    def table(self) -> Array:
+        """As of Backend.set_bodies."""
+
+    def rows(self, base: Array) -> Array:
+        """Solids with the bodies where the step, as it stands, takes them."""
+
+    def weigh(self, loads: NDArray[np.float64]) -> None:
+        """Take in what Backend.weigh_bodies gave."""
+
+    def push(self, sums: NDArray[np.float64]) -> None:
+        """Take in Backend.reactions after a correction."""
+
+    def strike(self, momentum: NDArray[np.float64]) -> None:
+        """Take in Backend.reactions after a change of velocities."""
+
+    def finish(self) -> None:
+        """The step is done."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +72,7 @@ class Fields:
     held: tuple[NDArray[np.uint32], Array, float] | None = None  # what is in nozzles: Backend.hold
     solid_fields: tuple[SparseField, ...] = ()  # that rows of solids give numbers of
     sink_fields: tuple[SparseField, ...] = ()
+    bodies: Bodies | None = None
 
 
 @dataclass(frozen=True)
@@ -107,17 +132,21 @@ def step(
     """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1."""
     watch = Stopwatch(backend, timed)
     report = StepReport(milliseconds=watch.milliseconds)
+    coupling = _Coupling(backend, fields, watch)
     with watch.stage("predict"):  # 1-4
-        backend.set_solids(fields.solids, fields.solid_fields)
+        coupling.place()
         backend.predict(dt, fields.gravity, fields.forces)
         if fields.held is not None:
             backend.hold(*fields.held)
         backend.stop_at_solids()
+    coupling.strike()
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
-    _solve_density(backend, model, fields.pressure_number, plan, limits, watch, report)  # 8-19
+    coupling.weigh()
+    _solve_density(backend, model, fields.pressure_number, plan, limits, coupling, report)  # 8-19
     with watch.stage("velocities"):  # 21
         backend.update_velocities()
+    coupling.strike()
     if model.viscosity_passes:
         with watch.stage("viscosity"):  # 22
             backend.apply_viscosity()
@@ -131,7 +160,43 @@ def step(
         if fields.removes:
             backend.remove(fields.sinks, fields.low, fields.high, fields.end, fields.sink_fields)
         report.survey = backend.survey()
+    if fields.bodies is not None:
+        fields.bodies.finish()
     return report
+
+
+class _Coupling:
+    """Hands pushes to the bodies and their poses back to the passes; nothing without bodies."""
+
+    def __init__(self, backend: Backend, fields: Fields, watch: Stopwatch) -> None:
+        self._backend, self._fields, self.watch = backend, fields, watch
+        self._bodies = fields.bodies
+
+    def place(self) -> None:
+        """Solids where the step, as it stands, takes them."""
+        rows = self._fields.solids
+        if self._bodies is not None:
+            rows = self._bodies.rows(rows)
+            self._backend.set_bodies(self._bodies.table)
+        self._backend.set_solids(rows, self._fields.solid_fields)
+
+    def weigh(self) -> None:
+        if self._bodies is not None:
+            with self.watch.stage("bodies"):
+                self._bodies.weigh(self._backend.weigh_bodies())
+                self.place()
+
+    def push(self) -> None:
+        if self._bodies is not None:
+            with self.watch.stage("bodies"):
+                self._bodies.push(self._backend.reactions())
+                self.place()
+
+    def strike(self) -> None:
+        if self._bodies is not None:
+            with self.watch.stage("bodies"):
+                self._bodies.strike(self._backend.reactions())
+                self.place()
 
 
 def _solve_density(
@@ -140,11 +205,11 @@ def _solve_density(
     pressure_number: float,
     plan: Plan,
     limits: Iterations,
-    watch: Stopwatch,
+    coupling: _Coupling,
     report: StepReport,
 ) -> None:
     """Iterate eq. 2 and 3. A look at the error waits for the device: only where it decides."""
-    plan = Plan(max(plan.iterations, limits.least), plan.calm)
+    plan, watch = Plan(max(plan.iterations, limits.least), plan.calm), coupling.watch
     for length in cycles(limits.most if limits.fixed else plan.iterations, limits.most):
         for momentum, gain in weights(model.calibration, length, pressure_number):
             with watch.stage("pressure"):
@@ -155,6 +220,7 @@ def _solve_density(
                         break
             with watch.stage("correction"):
                 backend.correct_positions(first=report.iterations == 0)
+            coupling.push()
             report.iterations += 1
         else:
             continue
