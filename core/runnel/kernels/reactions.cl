@@ -23,7 +23,7 @@ typedef struct {
 #define NOTE_SHARE(s, one, room, mended) note_share(reaction, s, one, room, mended)
 
 // Where more bodies meet at one particle than there are slots, the last one gets what is left: nothing is lost.
-inline int slot_of(reaction_t *r, int body)
+inline int body_slot(reaction_t *r, int body)
 {
     int k = 0;
     while (k < r->used && r->body[k] != body) ++k;
@@ -37,7 +37,7 @@ inline int slot_of(reaction_t *r, int body)
 
 inline void react(reaction_t *r, __global const float *s, float3 by)
 {
-    if (BODY_OF(s) >= 0) r->back[slot_of(r, BODY_OF(s))] -= by;
+    if (BODY_OF(s) >= 0) r->back[body_slot(r, BODY_OF(s))] -= by;
 }
 
 // One more solid takes its share of the room: the product rule, as in wall_share.
@@ -45,7 +45,7 @@ inline void note_share(reaction_t *r, __global const float *s, float4 one, float
 {
     for (int k = 0; k < r->used; ++k) r->gradient[k] *= 1.0f - one.w;
     if (BODY_OF(s) < 0) return;
-    const int k = slot_of(r, BODY_OF(s));
+    const int k = body_slot(r, BODY_OF(s));
     r->gradient[k] += one.xyz * room;
     r->back[k] -= mended;
 }

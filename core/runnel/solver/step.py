@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.base import Array, Backend, Survey
-from .acceleration import Plan, cycles, weights
+from .acceleration import MARGIN, Plan, cycles, weights
 from .model import Model
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def step(
     """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1."""
     watch = Stopwatch(backend, timed)
     report = StepReport(milliseconds=watch.milliseconds)
-    coupling = _Coupling(backend, fields, watch)
+    coupling = _Coupling(backend, model, fields, watch)
     with watch.stage("predict"):  # 1-4
         coupling.place()
         backend.predict(dt, fields.gravity, fields.forces)
@@ -168,9 +168,11 @@ def step(
 class _Coupling:
     """Hands pushes to the bodies and their poses back to the passes; nothing without bodies."""
 
-    def __init__(self, backend: Backend, fields: Fields, watch: Stopwatch) -> None:
+    def __init__(self, backend: Backend, model: Model, fields: Fields, watch: Stopwatch) -> None:
         self._backend, self._fields, self.watch = backend, fields, watch
         self._bodies = fields.bodies
+        # The weights of the iterations are safe up to this eigenvalue: bodies need not stay below 1.
+        self._bold = MARGIN * model.calibration.largest_eigenvalue
 
     def place(self) -> None:
         """Solids where the step, as it stands, takes them."""
@@ -183,7 +185,9 @@ class _Coupling:
     def weigh(self) -> None:
         if self._bodies is not None:
             with self.watch.stage("bodies"):
-                self._bodies.weigh(self._backend.weigh_bodies())
+                loads = self._backend.weigh_bodies()
+                loads[:, :6] /= self._bold
+                self._bodies.weigh(loads)
                 self.place()
 
     def push(self) -> None:
