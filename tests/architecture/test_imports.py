@@ -39,7 +39,7 @@ LAYERS = (
     "schema motion backends.devices",
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
-    "solver.step",
+    "solver.step bodies",
     "simulation cache progress",
     "preview surface report bench estimate",
     "export",

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 MOST = 20_000
 COLUMNS = 24
 # 0:3 normal from the solid to body a; 3:6 arm of a; 6:9 arm of b; 9 gap [m]; 10 friction
-# 11:14, 14:17 tangents; 17 speed that must be held along the normal; 18:21 velocity of what is no body
+# 11:14, 14:17 tangents; 18:21 velocity of a solid that is no body [m/s]
 # 21:24 impulses so far: normal, tangents [kg m/s]
 RECOVER = 0.2  # of an overlap, in a step
 
@@ -53,8 +53,8 @@ def turned(inverse: Floats, i: int, t: Vector) -> Vector:
 
 @serial
 def find(
-    w: World, owner: Ints, points: Floats, radii: Floats, holds: Ints, centres: Floats, reach: Floats,
-    margin: Floats, friction: Floats, asleep: Ints, out: Floats, pairs: Ints,
+    w: World, owner: Ints, points: Floats, radii: Floats, holds: Ints, centres: Floats,
+    reach: Floats, margin: Floats, friction: Floats, asleep: Ints, out: Floats, pairs: Ints,
 ) -> int:  # fmt: skip
     """Contacts within `margin` (per body) [m]: number; rows in out, bodies in pairs (n, 2)."""
     count = 0
@@ -232,7 +232,7 @@ def part_overlaps(
     c: Floats, pairs: Ints, count: int, moved: Floats, turns: Floats, mobility: Floats,
     inverse: Floats, slop: Floats,
 ) -> None:  # fmt: skip
-    """Ways out of what overlaps, without a change of velocity: moved [m], and turns times inertia."""
+    """Ways out of overlaps, without a change of velocity: moved [m], and turns times inertia."""
     for _ in range(8):
         for k in range(count):
             a, b = pairs[k, 0], pairs[k, 1]

@@ -45,7 +45,11 @@ def mass_properties(world: World, solid: int, bounds: tuple[Floats, Floats]) -> 
         volume, moments = 8 * a * b * c, [b * b + c * c, a * a + c * c, a * a + b * b]
         spread, reach = np.array(moments) / 3, float(np.linalg.norm(size[row[5:8] < ENDLESS]))
     elif kind == SPHERE and flat < 0:
-        volume, spread, reach = 4 / 3 * math.pi * size[0] ** 3, np.full(3, 0.4 * size[0] ** 2), size[0]
+        volume, spread, reach = (
+            4 / 3 * math.pi * size[0] ** 3,
+            np.full(3, 0.4 * size[0] ** 2),
+            size[0],
+        )
     elif kind == SPHERE:
         volume, spread, reach = math.pi * size[0] ** 2, np.full(3, 0.5 * size[0] ** 2), size[0]
     elif kind == CYLINDER:
@@ -68,7 +72,7 @@ def _of_field(world: World, solid: int, bounds: tuple[Floats, Floats]) -> MassPr
     )
     steps = [np.arange(a + cell / 2, b, cell) for a, b in zip(low, high, strict=True)]
     if flat >= 0:
-        # The plane of the scene, in the row's frame; a body of a 2D scene only turns about its axis.
+        # The plane of the scene, in the row's frame: in 2D bodies only turn about its axis.
         steps[flat] = np.array([-row[17 + flat]])
     points = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1).reshape(-1, 3)
     points = points @ row[8:17].reshape(3, 3) + row[17:20]

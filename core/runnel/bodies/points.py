@@ -65,7 +65,8 @@ def _surface(world: World, solid: int, vertices: Floats | None) -> tuple[Floats,
     elif kind == CYLINDER:
         local, radius = _cylinder(float(size[0]), float(size[1]))
     else:
-        assert kind == FIELD and vertices is not None
+        assert kind == FIELD
+        assert vertices is not None
         return _mesh(world, solid, vertices, flat)
     return local @ row[8:17].reshape(3, 3) + row[17:20], np.full(len(local), radius)
 
@@ -73,9 +74,7 @@ def _surface(world: World, solid: int, vertices: Floats | None) -> tuple[Floats,
 def _box(half: Floats) -> tuple[Floats, float]:
     used = half[half > 0]
     radius = ROUNDING * float(used.min())
-    sides = [
-        np.linspace(-1, 1, ALONG) * (h - radius) if h > 0 else np.zeros(1) for h in half
-    ]
+    sides = [np.linspace(-1, 1, ALONG) * (h - radius) if h > 0 else np.zeros(1) for h in half]
     points = np.array(list(itertools.product(*sides)))
     ends = [(np.abs(np.abs(points[:, k]) - (half[k] - radius)) < 1e-9 * half[k]) & (half[k] > 0)
             for k in range(3)]  # fmt: skip

@@ -6,9 +6,8 @@ and the pose follows from where the step began: x = x0 + dt v.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +25,6 @@ from . import contacts
 from .mass import MassProperties, mass_properties
 from .points import surface_points
 from .turning import matrix_of, quaternion_of, turned
-
-if TYPE_CHECKING:
-    from ..fields.grid import SparseField
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -59,7 +55,8 @@ class RigidBodies:
         self._reach = np.array([p.reach for p in own])
         self._motions = [self._motion(c) for c in self._of_body]
         self._friction = np.array(
-            [c.contact_friction for c in scene.colliders] + [0.0] * (len(rows) - len(scene.colliders))
+            [c.contact_friction for c in scene.colliders]
+            + [0.0] * (len(rows) - len(scene.colliders))
         )
         self._gather_points()
         n = len(self._parts)
@@ -68,13 +65,15 @@ class RigidBodies:
         self.velocity = np.array([c.velocity for c in self._of_body], float).reshape(-1, 3)
         self.calm = np.zeros(n)  # [s]
         self._rotation = np.tile(np.eye(3), (n, 1, 1))
-        self._update_inertia(0.0)
+        self._driven = np.zeros(n, bool)
+        self._read_locks()
+        self._update_inertia()
         turn = np.radians([c.angular_velocity for c in self._of_body]).reshape(-1, 3)
         self.spin = np.einsum("nij,nj->ni", self._inertia, turn)  # angular momentum
         self._flatten()
         self._place_driven(0.0, 0.0)
         self._from = (self.centre.copy(), self.quaternion.copy())
-        self._dt = 0.0
+        self._dt, self._arrived = 0.0, False
         self._contacts = np.zeros((contacts.MOST, contacts.COLUMNS))
         self._pairs = np.zeros((contacts.MOST, 2), np.int64)
         self._count = 0
@@ -90,8 +89,7 @@ class RigidBodies:
     def _all_rows(self, rows: Rows) -> Rows:
         """With the numbers of the bodies."""
         rows = rows.copy()
-        for k, i in enumerate(self._parts):
-            rows[i, BODY] = k + 1
+        rows[self._parts, BODY] = 1 + np.arange(len(self._parts))
         return rows
 
     def _weighed(self, index: int) -> MassProperties:
@@ -152,7 +150,7 @@ class RigidBodies:
 
     def leave_room(self, positions: Rows, volumes: Rows) -> NDArray[np.bool_]:
         """Which particles of a filled volume do not lie within a body at the start."""
-        rows = self._at_start(self._solids.rows(0.0, 0.0))[self._parts]
+        rows = self._posed(self._solids.rows(0.0, 0.0), *self._from)[self._parts]
         phi, _ = signed_distances(self._world._replace(rows=rows), positions)
         radius = 0.5 * volumes.reshape(-1).astype(np.float64) ** (1 / self._scene.dimensions)
         free: NDArray[np.bool_] = phi.min(axis=1) > 0.9 * radius
@@ -162,11 +160,11 @@ class RigidBodies:
 
     def begin(self, start: float, dt: float, gravity: Rows) -> None:
         """Predict velocities and find contacts, for a step from `start` [s]."""
-        self._dt, self._end = dt, start + dt
+        self._dt, self._end, self._arrived = dt, start + dt, False
         self._from = (self.centre.copy(), self.quaternion.copy())
         self._driven = np.array([self._is_driven(k, start) for k in range(len(self))], bool)
         still = self._driven | (self.calm >= REST)
-        self._update_inertia(start, still)
+        self._update_inertia(still)
         self.velocity[still] = 0.0
         self.spin[still] = 0.0
         free = ~still
@@ -191,10 +189,16 @@ class RigidBodies:
         """Mass times way that the fluid gave back in a correction: Backend.reactions [kg m]."""
         self.strike(sums / self._dt)
 
+    def arrive(self) -> None:
+        """Corrections are done: from now on things act where the step ends."""
+        self._final = self._moved()
+        self._arrived = True
+        self._fill_table()
+
     def strike(self, momentum: Floats) -> None:
         """Momentum that the fluid gave back [kg m/s], about the centres as the table has them."""
         self.velocity += momentum[:, :3] * self._mobility
-        self.spin += momentum[:, 3:] * self._turns[:, None]
+        self.spin += momentum[:, 3:] * self._spins
         self._flatten()
         self._solve(AGAIN)
         self._fill_table()
@@ -210,9 +214,7 @@ class RigidBodies:
                 self._inverse, self._slop,
             )  # fmt: skip
             self.centre += moved
-            self.quaternion = turned(
-                self.quaternion, np.einsum("nij,nj->ni", self._inverse, turns)
-            )
+            self.quaternion = turned(self.quaternion, np.einsum("nij,nj->ni", self._inverse, turns))
         gravity = float(np.linalg.norm(self._scene.solver.gravity))
         calm = self.speeds() < CALM * np.sqrt(gravity * self._reach)
         asleep = self.calm >= REST
@@ -239,17 +241,20 @@ class RigidBodies:
 
     def rows(self, base: Rows) -> Rows:
         """Solids with the bodies where the step takes them; `base` as colliders.py packs them."""
-        rows = self._all_rows(base)
-        centre, quaternion = self._moved()
-        turns = matrix_of(quaternion)
+        rows = self._posed(base, *self._moved())
         omega = self.angular_velocity()
-        for k, i in enumerate(self._parts):
-            start = self._start_rows[k]
-            arm = turns[k] @ (start[17:20] - self._start[k])
-            rows[i, 8:17] = (start[8:17].reshape(3, 3) @ turns[k].T).ravel()
-            rows[i, 17:20] = centre[k] + arm
-            rows[i, 20:23] = self.velocity[k] + np.cross(omega[k], arm)
-            rows[i, 23:26] = omega[k]
+        arms = rows[self._parts, 17:20] - self._moved()[0]
+        rows[self._parts, 20:23] = self.velocity + np.cross(omega, arms)
+        rows[self._parts, 23:26] = omega
+        return rows.astype(np.float32)
+
+    def _posed(self, base: Rows, centre: Floats, quaternion: Floats) -> Floats:
+        rows = self._all_rows(base).astype(np.float64)
+        turns = matrix_of(quaternion)
+        axes = self._start_rows[:, 8:17].reshape(-1, 3, 3) @ turns.transpose(0, 2, 1)
+        arms = np.einsum("nij,nj->ni", turns, self._start_rows[:, 17:20] - self._start)
+        rows[self._parts, 8:17] = axes.reshape(-1, 9)
+        rows[self._parts, 17:20] = centre + arms
         return rows
 
     @property
@@ -302,42 +307,42 @@ class RigidBodies:
             np.array(driven, int), np.array(spins).reshape(-1, 3), np.array(momenta).reshape(-1, 3)
         )  # fmt: skip
 
-    def _update_inertia(self, time: float, still: NDArray[np.bool_] | None = None) -> None:
+    def _read_locks(self) -> None:
+        """Which axes of the world bodies may move along and turn about: (n, 3)."""
+        words, flat = np.array(["x", "y", "z"]), self._scene.ignored_axis
+        slides = [~np.isin(words, c.lock_translation) for c in self._of_body]
+        turns = [~np.isin(words, c.lock_rotation) for c in self._of_body]
+        self._slides = np.array(slides).reshape(-1, 3)
+        self._turns = np.array(turns).reshape(-1, 3)
+        if flat >= 0:
+            self._slides[:, flat] = False
+            self._turns &= np.arange(3) == flat
+
+    def _update_inertia(self, still: NDArray[np.bool_] | None = None) -> None:
         """Inverse masses of the step, per axis, and inverse inertia; 0 where a body cannot move."""
-        n = len(self)
-        self._mobility = np.repeat(1 / self.mass[:, None], 3, axis=1)
-        self._inverse = np.zeros((n, 3, 3))
-        self._frame, self._principal = np.tile(np.eye(3), (n, 1, 1)), np.zeros((n, 3))
-        self._turns, self._spins = np.ones(n), np.ones((n, 3))  # which spins may change
-        for k in range(n):
-            part = self._of_body[k]
-            held = [("xyz".index(a)) for a in part.lock_translation]
-            free = [a for a in range(3) if "xyz"[a] not in part.lock_rotation]
-            flat = self._scene.ignored_axis
-            if flat >= 0:
-                held.append(flat)
-                free = [a for a in free if a == flat]
-            self._mobility[k, held] = 0.0
-            self._spins[k] = [float(a in free) for a in range(3)]
-            if still is not None and still[k]:
-                self._mobility[k], free = 0.0, []
-                self._turns[k] = 0.0
-            world = self._rotation[k] @ self._inertia[k] @ self._rotation[k].T
-            if free:
-                block = np.ix_(free, free)
-                self._inverse[k][block] = np.linalg.inv(world[block])
-            values, vectors = np.linalg.eigh(self._inverse[k])
-            self._principal[k], self._frame[k] = np.maximum(values, 0.0), vectors.T
+        moves = np.ones(len(self), bool) if still is None else ~still
+        self._mobility = np.where(self._slides & moves[:, None], 1 / self.mass[:, None], 0.0)
+        self._spins = self._turns & moves[:, None]
+        world = self._rotation @ self._inertia @ self._rotation.transpose(0, 2, 1)
+        self._inverse = np.zeros_like(world)
+        free = self._spins.all(axis=1)
+        self._inverse[free] = np.linalg.inv(world[free])
+        for k in np.flatnonzero(self._spins.any(axis=1) & ~free):
+            block = np.ix_(self._spins[k], self._spins[k])
+            self._inverse[k][block] = np.linalg.inv(world[k][block])
+        values, vectors = np.linalg.eigh(self._inverse)
+        self._principal, self._frame = np.maximum(values, 0.0), vectors.transpose(0, 2, 1)
 
     def _flatten(self) -> None:
         """Nothing along axes that are held."""
-        free = self._mobility > 0
-        driven = getattr(self, "_driven", np.zeros(len(self), bool))
-        self.velocity[~free & ~driven[:, None]] = 0.0
-        self.spin[~driven] *= self._spins[~driven]
+        free = ~self._driven[:, None]
+        self.velocity[free & (self._mobility == 0)] = 0.0
+        self.spin[free & ~self._spins] = 0.0
 
     def _moved(self) -> tuple[Floats, Floats]:
         """Pose at the end of the step, as it stands."""
+        if self._arrived:
+            return self._final
         centre, quaternion = self._from
         way = self._dt * self.angular_velocity()
         return centre + self._dt * self.velocity, turned(quaternion, way)
@@ -348,22 +353,12 @@ class RigidBodies:
         points = np.einsum("pij,pj->pi", turns[self._owner], self._points) + centre[self._owner]
         margin = self._dt * (self.speeds() + 2 * gravity * self._dt) + 0.02 * self._reach
         # Where the step begins; only what is no body stands where it ends, as its row says.
-        rows = self._at_start(self._solids.rows(self._end, self._dt))
+        rows = self._posed(self._solids.rows(self._end, self._dt), centre, quaternion)
         self._count = contacts.find(
             self._world._replace(rows=rows), self._owner, points, self._radii, self._holds, centre,
             self._reach, margin, self._friction, (self.calm >= REST).astype(np.int64),
             self._contacts, self._pairs,
         )  # fmt: skip
-
-    def _at_start(self, base: Rows) -> Floats:
-        rows = self.rows(base).astype(np.float64)
-        centre, quaternion = self._from
-        turns = matrix_of(quaternion)
-        for k, i in enumerate(self._parts):
-            start = self._start_rows[k]
-            rows[i, 8:17] = (start[8:17].reshape(3, 3) @ turns[k].T).ravel()
-            rows[i, 17:20] = centre[k] + turns[k] @ (start[17:20] - self._start[k])
-        return rows
 
     def _solve(self, sweeps: int) -> None:
         if self._count:
@@ -374,7 +369,9 @@ class RigidBodies:
 
     def _fill_table(self) -> None:
         table = self._table
-        table[:, 0:3] = self._moved()[0]
+        # A step changes the fluid's angular momentum by what acts about where particles were when
+        # it began; velocities change where they end up.
+        table[:, 0:3] = self._moved()[0] if self._arrived else self._from[0]
         table[:, 3:12] = self._frame.reshape(-1, 9)
         table[:, 12:24] = self._coefficients
 
@@ -394,7 +391,7 @@ class RigidBodies:
         for name in ("centre", "quaternion", "velocity", "spin", "calm"):
             setattr(self, name, np.array(arrays[f"body_{name}"], np.float64))
         self._rotation = matrix_of(self.quaternion)
-        self._update_inertia(0.0)
+        self._update_inertia()
 
     def poses(self) -> list[dict[str, Any]]:
         """For the cache: centre of mass, and the transform that takes the collider's shape, as its

@@ -29,11 +29,11 @@ def quaternion_of(m: Floats) -> Floats:
     if k == 0:
         q[:] = 1 + trace, m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
     else:
-        i, j, l = k - 1, k % 3, (k + 1) % 3
-        q[0] = m[l, j] - m[j, l]
+        i, j, o = k - 1, k % 3, (k + 1) % 3
+        q[0] = m[o, j] - m[j, o]
         q[1 + i] = 1 + 2 * m[i, i] - trace
         q[1 + j] = m[j, i] + m[i, j]
-        q[1 + l] = m[l, i] + m[i, l]
+        q[1 + o] = m[o, i] + m[i, o]
     unit: Floats = q / np.linalg.norm(q)
     return unit
 

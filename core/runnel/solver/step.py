@@ -52,6 +52,9 @@ class Bodies(Protocol):
     def strike(self, momentum: NDArray[np.float64]) -> None:
         """Take in Backend.reactions after a change of velocities."""
 
+    def arrive(self) -> None:
+        """Corrections are done."""
+
     def finish(self) -> None:
         """The step is done."""
 
@@ -145,6 +148,7 @@ def step(
     coupling.weigh()
     _solve_density(backend, model, fields.pressure_number, plan, limits, coupling, report)  # 8-19
     with watch.stage("velocities"):  # 21
+        coupling.arrive()
         backend.update_velocities()
     coupling.strike()
     if model.viscosity_passes:
@@ -171,7 +175,7 @@ class _Coupling:
     def __init__(self, backend: Backend, model: Model, fields: Fields, watch: Stopwatch) -> None:
         self._backend, self._fields, self.watch = backend, fields, watch
         self._bodies = fields.bodies
-        # The weights of the iterations are safe up to this eigenvalue: bodies need not stay below 1.
+        # The weights of iterations are safe up to this eigenvalue: bodies need not stay below 1.
         self._bold = MARGIN * model.calibration.largest_eigenvalue
 
     def place(self) -> None:
@@ -195,6 +199,11 @@ class _Coupling:
             with self.watch.stage("bodies"):
                 self._bodies.push(self._backend.reactions())
                 self.place()
+
+    def arrive(self) -> None:
+        if self._bodies is not None:
+            self._bodies.arrive()
+            self._backend.set_bodies(self._bodies.table)
 
     def strike(self) -> None:
         if self._bodies is not None:

@@ -146,8 +146,8 @@ class OpenCLBackend(DeviceState):
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
-        moved = np.flatnonzero(solids[:, BODY] > 0) if len(solids) else []
-        self._body_bits = sum({1 << min(int(s), 30) for s in moved})
+        moved = (s for s, row in enumerate(solids) if row[BODY] > 0)
+        self._body_bits = sum({1 << min(s, 30) for s in moved})
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
         if len(bodies) != self._body_count:
@@ -458,7 +458,7 @@ class OpenCLBackend(DeviceState):
             f32(self._tension if first else 0.0),
         )
         b["xp"], b["xp2"] = b["xp2"], b["xp"]
-        self._acted = ("xp2", BODY_SLOTS, False)
+        self._acted = ("x", BODY_SLOTS, False)
 
     def update_velocities(self) -> None:
         self._run(

@@ -126,9 +126,7 @@ class ReferenceBackend:
         *_, parts = solids.wall_shares(
             self._walls, self._solids, x, h, self.model.ignored_axis, count
         )
-        each = contact.loads(
-            self._solids, self._bodies, x, h, d["volume"], self._mass(), parts
-        )
+        each = contact.loads(self._solids, self._bodies, x, h, d["volume"], self._mass(), parts)
         loads: NDArray[np.float64] = each.sum(axis=0)
         return loads
 
@@ -225,7 +223,7 @@ class ReferenceBackend:
         rest = self._of_fluid(m.rest_density)
         sigma = self._sigma() * (self._tension if first else 0.0)
         moved = density.displacement(self._kernel, near, x, volume, h, rest, d["change"], sigma)
-        back = self._no_reactions(x)
+        back = self._no_reactions(d["position"])
         if len(self._solids.rows):
             solids.mend_gradients(self._walls, self._solids, x, h, moved, back)
         moved += density.part_twins(near, x, volume, h, rest, d["id"], m.ignored_axis)
@@ -233,7 +231,8 @@ class ReferenceBackend:
         total = d["multiplier"].astype(np.float64)
         mirrored = np.minimum(total, 0) - np.minimum(total - d["change"], 0)
         push = (2 * mirrored / rest)[:, None] * d["wall_gradient"]
-        back -= (2 * mirrored / rest)[:, None, None] * self._parts
+        if len(self._bodies):
+            back -= (2 * mirrored / rest)[:, None, None] * self._parts
         start, x = x, x + moved + push
         if len(self._solids.rows):
             push += contact.hold_back(self._solids, start, x, self._radius(), back)

@@ -116,7 +116,7 @@ def react(s: Array, back: Doubles, i: int, by: Vector, f: float) -> None:
 def loads(
     w: World, bodies: Doubles, x: Array, h: Array, volume: Array, mass: Doubles, gradient: Doubles
 ) -> Doubles:
-    """|J| of each particle and body, times volume (pressure) and mass (contact): (n, bodies, 12)."""
+    """|J| of particles and bodies, times volume (pressure), mass (contact): (n, bodies, 12)."""
     out = np.zeros((len(x), len(bodies), 12))
     for i in prange(len(x)):
         at = (double(x[i, 0]), double(x[i, 1]), double(x[i, 2]))
