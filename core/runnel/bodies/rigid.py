@@ -403,6 +403,7 @@ class RigidBodies:
             result.append(
                 {
                     "name": name,
+                    "collider": self._parts[k],  # its number in the scene
                     "center": self.centre[k].tolist(),
                     "rotation": self.quaternion[k].tolist(),  # w, x, y, z
                     "translation": (self.centre[k] - turn @ self._start[k]).tolist(),

@@ -18,6 +18,7 @@ from .coloring import Legend, channels_needed, particle_colors, value_range, val
 from .options import PreviewOptions
 from .overlay import annotate, pillow
 from .render import checked_positions, radii, render, set_stage
+from .solids import with_bodies
 
 Image = NDArray[np.uint8]
 OnFrame = Callable[[int, int], None] | None
@@ -125,7 +126,8 @@ def draw(cache: Cache, frame: int, options: PreviewOptions) -> tuple[Image, Lege
     except RunnelError as error:
         raise RunnelError(f"{cache.directory}: frame {frame}: {error}") from error
     color, legend = particle_colors(arrays, cache.scene, options)
-    return render(set_stage(arrays, cache.scene, options, color, frame)), legend
+    scene = with_bodies(cache.scene, cache.entry(frame).report)
+    return render(set_stage(arrays, scene, options, color, frame)), legend
 
 
 def caption(cache: Cache, frame: int) -> str:

@@ -74,8 +74,27 @@ def gather(scene: Mapping[str, Any], frame: float, bounds: tuple[Array, Array]) 
     return props
 
 
+def with_bodies(scene: Mapping[str, Any], report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scene with the bodies of a frame's report where they are, as `moved` of colliders."""
+    bodies = {body["collider"]: body for body in report.get("bodies") or ()}
+    if not bodies:
+        return scene
+    first = float((scene.get("frames") or [1])[0])
+    colliders = [
+        {**collider, "moved": {**bodies[i], "since": first}} if i in bodies else collider
+        for i, collider in enumerate(scene.get("collider", ()))
+    ]
+    return {**scene, "collider": colliders}
+
+
 def _pose(collider: Mapping[str, Any], frame: float) -> Pose:
     """Where a collider is at a frame, keyframes included."""
+    moved = collider.get("moved")
+    if moved is not None:
+        start = _pose({**collider, "moved": None}, moved["since"])
+        turn = _matrix(np.array(moved["rotation"], float))
+        translation = turn @ start.translation + np.array(moved["translation"], float)
+        return Pose(turn @ start.rotation, translation, start.scale)
     keys = [
         Keyframe(
             frame=float(key["frame"]),
@@ -91,6 +110,14 @@ def _pose(collider: Mapping[str, Any], frame: float) -> Pose:
         tuple(sorted(keys, key=lambda key: key.frame)),
     )
     return Motion(placed, fps=1.0, first_frame=0.0).pose(frame)  # one second a frame
+
+
+def _matrix(q: Array) -> Array:
+    """Of a quaternion w, x, y, z: 1 + 2 w [v] + 2 [v]^2."""
+    w, (x, y, z) = q[0], q[1:]
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    turn: Array = np.eye(3) + 2 * w * cross + 2 * cross @ cross
+    return turn
 
 
 def _solid(kind: str, shape: Mapping[str, Any], pose: Pose) -> Array:
