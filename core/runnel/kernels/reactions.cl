@@ -37,14 +37,14 @@ inline int body_slot(reaction_t *r, int body)
 
 inline void react(reaction_t *r, __global const float *s, float3 by)
 {
-    if (BODY_OF(s) >= 0) r->back[body_slot(r, BODY_OF(s))] -= by;
+    if (BODY_OF(s) >= 0 && dot3(by, by) > 0.0f) r->back[body_slot(r, BODY_OF(s))] -= by;
 }
 
 // One more solid takes its share of the room: the product rule, as in wall_share.
 inline void note_share(reaction_t *r, __global const float *s, float4 one, float room, float3 mended)
 {
     for (int k = 0; k < r->used; ++k) r->gradient[k] *= 1.0f - one.w;
-    if (BODY_OF(s) < 0) return;
+    if (BODY_OF(s) < 0 || one.w == 0.0f) return;  // near the cluster, but not this particle: no slot
     const int k = body_slot(r, BODY_OF(s));
     r->gradient[k] += one.xyz * room;
     r->back[k] -= mended;
