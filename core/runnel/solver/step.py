@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -197,8 +197,7 @@ class _Coupling:
     def push(self) -> None:
         if self._bodies is not None:
             with self.watch.stage("bodies"):
-                self._bodies.push(self._backend.reactions())
-                self.place()
+                self._take(self._bodies.push)
 
     def arrive(self) -> None:
         if self._bodies is not None:
@@ -208,8 +207,13 @@ class _Coupling:
     def strike(self) -> None:
         if self._bodies is not None:
             with self.watch.stage("bodies"):
-                self._bodies.strike(self._backend.reactions())
-                self.place()
+                self._take(self._bodies.strike)
+
+    def _take(self, what: Callable[[NDArray[np.float64]], None]) -> None:
+        sums = self._backend.reactions()
+        if sums.any():
+            what(sums)
+            self.place()
 
 
 def _solve_density(
