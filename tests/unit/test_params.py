@@ -132,7 +132,7 @@ def test_message_of_a_vector_names_the_component() -> None:
 def test_choice_of_a_later_version_is_told_apart_from_a_typo() -> None:
     body = spec_of(Collider, "body")
     with pytest.raises(SceneError, match="not in this version"):
-        body.read("rigid", "k")
+        body.read("deformable", "k")
     with pytest.raises(SceneError, match='one of "static", "animated"'):
         body.read("rigd", "k")
 

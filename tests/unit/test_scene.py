@@ -437,7 +437,6 @@ def test_refusal_names_key_and_remedy(data: dict[str, Any], key: str, words: str
 @pytest.mark.parametrize(
     ("collider", "key"),
     [
-        ({"body": "rigid"}, "collider[0].body"),
         ({"body": "deformable"}, "collider[0].body"),
     ],
 )

@@ -245,8 +245,7 @@ def wall_response(
                 for axis in range(3):
                     if axis != ignored_axis:
                         v[i, axis] = u[axis] + after[axis]
-                change = (after[0] - relative[0], after[1] - relative[1], after[2] - relative[2])
-                react(s, reaction, i, change, 1.0)
+                react(s, reaction, i, ahead(after, relative, -1.0), 1.0)
                 if touches and s[4] > 0.0:
                     lost = stuck(s, n, (drift[0] - u[0], drift[1] - u[1], drift[2] - u[2]), dt)
                     drift = (drift[0] - lost[0], drift[1] - lost[1], drift[2] - lost[2])
