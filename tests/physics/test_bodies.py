@@ -101,8 +101,8 @@ def totals(sim: Simulation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Linear and angular momentum of everything."""
     mass = sim.particles["mass"].astype(np.float64)[:, None]
     linear = mass * sim.particles["velocity"]
-    p, l = sim.bodies.momentum()
-    return p + linear.sum(axis=0), l + np.cross(sim.particles["position"], linear).sum(axis=0)
+    p, turn = sim.bodies.momentum()
+    return p + linear.sum(axis=0), turn + np.cross(sim.particles["position"], linear).sum(axis=0)
 
 
 @pytest.mark.parametrize("kind", ["box", "sphere"])
@@ -122,11 +122,11 @@ def test_momentum_is_kept(kind: str) -> None:
         for frame in range(1, 16):
             sim.advance(frame)
             exchanged = max(exchanged, float(np.linalg.norm(sim.bodies.momentum()[0] - own)))
-        p, l = totals(sim)
+        p1, l1 = totals(sim)
     assert exchanged > 0.3 * np.linalg.norm(own)
-    assert np.linalg.norm(p - p0) < 1e-4 * exchanged
+    assert np.linalg.norm(p1 - p0) < 1e-4 * exchanged
     # Particles push each other along lines that turn within a step: that much is the fluid's own.
-    assert np.linalg.norm(l - l0) < 1e-3 * exchanged * 0.2
+    assert np.linalg.norm(l1 - l0) < 1e-3 * exchanged * 0.2
 
 
 def test_velocity_pass_gives_back_all_that_it_takes() -> None:
@@ -314,16 +314,17 @@ def test_device_and_reference_agree() -> None:
         np.testing.assert_allclose(found, expected, atol=2e-3 * size)
 
 
+BALL = {"sphere": {"center": [0, 0, 0], "radius": 1}}
 OPEN = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 3 4\nf 1 4 2\n"
 
 
 @pytest.mark.parametrize(
     ("part", "key", "words"),
     [
-        ({"shape": {"sphere": {"center": [0, 0, 0], "radius": 1}}, "mass": 0}, "mass", "between"),
-        ({"shape": {"sphere": {"center": [0, 0, 0], "radius": 1}}, "density": -1}, "density", "between"),
+        ({"shape": BALL, "mass": 0}, "mass", "between"),
+        ({"shape": BALL, "density": -1}, "density", "between"),
         ({"shape": {"plane": {"normal": [0, 0, 1]}}}, "body", "no plane"),
-        ({"shape": {"sphere": {"center": [0, 0, 0], "radius": 1}}, "mode": "inside"}, "body", "solid"),
+        ({"shape": BALL, "mode": "inside"}, "body", "solid"),
         ({"shape": {"mesh": "open.obj"}}, "shape.mesh", "open"),
     ],
 )  # fmt: skip
