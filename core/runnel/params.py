@@ -628,7 +628,7 @@ class Collider:
         help="Share of the velocity lost at the wall in 1/60 s; 1 holds fast.",
     )
     body: Literal["static", "animated", "rigid", "deformable"] = param(
-        "static", soon=("deformable",),
+        "static",
         help='"static" stands still, "animated" follows motion, "rigid" and "deformable" are moved '
         "by the fluid. A rigid body follows motion up to its last keyframe, then it is free.",
     )
@@ -653,6 +653,18 @@ class Collider:
     )
     lock_rotation: tuple[Literal["x", "y", "z"], ...] = param(
         (), help="Axes of the world that a body does not turn about.",
+    )
+    stretch_compliance: float = param(
+        0.0, unit="m/N", hard=(0.0, 1e6), soft=(0.0, 0.01),
+        help="How far the edges of a deformable body give way; 0 keeps their lengths.",
+    )
+    bend_compliance: float = param(
+        0.01, unit="m/N", hard=(0.0, 1e6), soft=(0.0, 1.0),
+        help="The same across edges, against bending.",
+    )
+    pin: Shape | None = param(
+        None, choices=("box", "sphere", "cylinder"), default_text="nothing",
+        help="Vertices of a deformable body that are in here at the start stay where they are.",
     )
     contact_friction: float = param(
         0.5, hard=(0.0, 1e3), soft=(0.0, 1.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,16 @@ def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
     return passable
 
 
+class Contributions(NamedTuple):
+    """What single particles gave to bodies in a pass."""
+
+    ids: NDArray[np.uint32]
+    bodies: NDArray[np.int64]  # from 0
+    masses: NDArray[np.float64]  # of the particles [kg]
+    places: NDArray[np.float64]  # (n, 3) [m]
+    given: NDArray[np.float64]  # (n, 3), as of Backend.reactions
+
+
 @dataclass(frozen=True)
 class Survey:
     max_speed: float  # [m/s]
@@ -115,6 +125,9 @@ class Backend(Protocol):
         the centre. After correct_positions mass times way [kg m], after stop_at_solids and
         update_velocities momentum [kg m/s].
         """
+
+    def contributions(self, first: int) -> Contributions:
+        """Of the same pass, each particle's part for the bodies from number `first` (from 0) on."""
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         """v += dt a; x* = x + dt v."""

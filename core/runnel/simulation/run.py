@@ -26,7 +26,7 @@ from .clock import Clock, hydrostatic_speed, steps_of_frame
 from .nozzles import Nozzles
 from .particles import Particles
 from .report import Report
-from .setup import bodies_of, make_model, open_backend
+from .setup import bodies_of, deformables_of, make_model, open_backend
 
 FORMAT = 2  # of the stored state
 REFINE = 1.5  # how many times too few steps a frame may have before what is left of it is refined
@@ -54,6 +54,7 @@ class Simulation:
         self._clock = Clock(scene)
         self._solids, self._sinks = Solids(scene), Sinks(scene)
         self.bodies = bodies_of(scene, self._solids)  # None: the fluid moves none
+        self.deformables = deformables_of(scene, self._solids)
         self._low, self._high = kill_bounds(scene)
         self._emitters, self._nozzles = emitters(scene), Nozzles(scene)
         self._emitted_to = 0.0  # time up to which emitters have given [s]
@@ -190,6 +191,8 @@ class Simulation:
             arrays = self.particles.device_rows() | self._nozzles.state()
             if self.bodies is not None:
                 arrays |= self.bodies.state()
+            if self.deformables is not None:
+                arrays |= self.deformables.state()
         store = self.particles.store
         channels = {}
         for name in self.particles.user_channels:
@@ -230,6 +233,8 @@ class Simulation:
         self._nozzles.restore(arrays)
         if self.bodies is not None:
             self.bodies.restore(arrays)
+        if self.deformables is not None:
+            self.deformables.restore(arrays)
         self._emitted_to = float(meta["emitted_to"])
         self._plan = Plan(*(int(n) for n in meta["plan"]))
         self._pressure_speed = float(meta["pressure_speed"])
@@ -267,12 +272,17 @@ class Simulation:
         fields = self._fields(clock.time, end, dt)
         if self.bodies is not None:
             self.bodies.begin(clock.time, dt, fields.gravity)
+        if self.deformables is not None:
+            self.deformables.begin(end, dt, fields.gravity)
         report = solver_step(
             self._backend, self._model, fields, dt, self._limits, self._plan, timed
         )
         self._survey, self._plan = report.survey, report.plan
         if self.bodies is not None:  # for the length of the next steps
             fastest = max(self._survey.max_speed, float(self.bodies.speeds().max()))
+            self._survey = replace(self._survey, max_speed=fastest)
+        if self.deformables is not None:
+            fastest = max(self._survey.max_speed, self.deformables.speed())
             self._survey = replace(self._survey, max_speed=fastest)
         self.particles.changed()
         self._emit(end)
@@ -332,6 +342,7 @@ class Simulation:
             solid_fields=self._solids.fields,
             sink_fields=self._sinks.fields,
             bodies=self.bodies,
+            deformables=self.deformables,
         )
 
     def _removes(self) -> bool:

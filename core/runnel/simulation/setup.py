@@ -18,6 +18,7 @@ from ..solver.model import Model, attraction_limit, tensile_stiffness
 
 if TYPE_CHECKING:
     from ..bodies.rigid import RigidBodies
+    from ..bodies.soft import SoftBodies
 
 
 def make_model(scene: Scene) -> Model:
@@ -42,6 +43,15 @@ def bodies_of(scene: Scene, solids: Solids) -> RigidBodies | None:
     from ..bodies.rigid import RigidBodies
 
     return RigidBodies(scene, solids)
+
+
+def deformables_of(scene: Scene, solids: Solids) -> SoftBodies | None:
+    """The bodies that the fluid deforms; None where a scene has none."""
+    if all(part.body != "deformable" for part in scene.colliders):
+        return None
+    from ..bodies.soft import SoftBodies
+
+    return SoftBodies(scene, solids)
 
 
 def _column(values: list[float]) -> NDArray[np.float32]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import Array, Backend, Survey
+from ..backends.base import Array, Backend, Contributions, Survey
 from .acceleration import MARGIN, Plan, cycles, weights
 from .model import Model
 
@@ -59,6 +59,28 @@ class Bodies(Protocol):
         """The step is done."""
 
 
+class Deformables(Protocol):
+    """Solids that the fluid moves and deforms, from step to step."""
+
+    first: int  # number of the first, from 0
+
+    @property
+    def table(self) -> Array:
+        """As of Backend.set_bodies."""
+
+    def rows(self, base: Array) -> Array:
+        """Solids with the bodies where the step ends."""
+
+    def fields(self, base: Sequence[SparseField]) -> tuple[SparseField, ...]:
+        """The same of fields."""
+
+    def take(self, given: Contributions) -> None:
+        """Take in Backend.contributions, as momentum."""
+
+    def finish(self, read: Callable[..., Any], write: Callable[..., None]) -> None:
+        """The step is done: share the momentum with the particles."""
+
+
 @dataclass(frozen=True)
 class Fields:
     """What acts on the fluid during a step; tables as in backends/base.py."""
@@ -76,6 +98,7 @@ class Fields:
     solid_fields: tuple[SparseField, ...] = ()  # that rows of solids give numbers of
     sink_fields: tuple[SparseField, ...] = ()
     bodies: Bodies | None = None
+    deformables: Deformables | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +158,7 @@ def step(
     """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1."""
     watch = Stopwatch(backend, timed)
     report = StepReport(milliseconds=watch.milliseconds)
-    coupling = _Coupling(backend, model, fields, watch)
+    coupling = _Coupling(backend, model, fields, dt, watch)
     with watch.stage("predict"):  # 1-4
         coupling.place()
         backend.predict(dt, fields.gravity, fields.forces)
@@ -158,59 +181,84 @@ def step(
         with watch.stage("vorticity"):  # 22
             backend.compute_vorticity()
             backend.apply_confinement()
+    coupling.finish()
     if fields.held is not None:
         backend.hold(*fields.held)
     with watch.stage("remove"):
         if fields.removes:
             backend.remove(fields.sinks, fields.low, fields.high, fields.end, fields.sink_fields)
         report.survey = backend.survey()
-    if fields.bodies is not None:
-        fields.bodies.finish()
     return report
 
 
 class _Coupling:
     """Hands pushes to the bodies and their poses back to the passes; nothing without bodies."""
 
-    def __init__(self, backend: Backend, model: Model, fields: Fields, watch: Stopwatch) -> None:
+    def __init__(
+        self, backend: Backend, model: Model, fields: Fields, dt: float, watch: Stopwatch
+    ) -> None:
         self._backend, self._fields, self.watch = backend, fields, watch
-        self._bodies = fields.bodies
+        self._bodies, self._soft, self._dt = fields.bodies, fields.deformables, dt
         # The weights of iterations are safe up to this eigenvalue: bodies need not stay below 1.
         self._bold = MARGIN * model.calibration.largest_eigenvalue
 
     def place(self) -> None:
         """Solids where the step, as it stands, takes them."""
-        rows = self._fields.solids
+        rows, solid_fields = self._fields.solids, self._fields.solid_fields
         if self._bodies is not None:
             rows = self._bodies.rows(rows)
-            self._backend.set_bodies(self._bodies.table)
-        self._backend.set_solids(rows, self._fields.solid_fields)
+        if self._soft is not None:
+            rows, solid_fields = self._soft.rows(rows), self._soft.fields(solid_fields)
+        self._set_table()
+        self._backend.set_solids(rows, solid_fields)
+
+    def _set_table(self) -> None:
+        tables = [part.table for part in (self._bodies, self._soft) if part is not None]
+        if tables:
+            self._backend.set_bodies(np.concatenate(tables))
+
+    def finish(self) -> None:
+        if self._soft is not None:
+            with self.watch.stage("bodies"):
+                self._soft.finish(self._backend.read, self._backend.write)
+        if self._bodies is not None:
+            self._bodies.finish()
 
     def weigh(self) -> None:
         if self._bodies is not None:
             with self.watch.stage("bodies"):
-                loads = self._backend.weigh_bodies()
+                loads = self._rigid(self._backend.weigh_bodies())
                 loads[:, :6] /= self._bold
                 self._bodies.weigh(loads)
                 self.place()
 
     def push(self) -> None:
-        if self._bodies is not None:
-            with self.watch.stage("bodies"):
+        with self.watch.stage("bodies"):
+            self._take_soft(self._dt)
+            if self._bodies is not None:
                 self._take(self._bodies.push)
 
     def arrive(self) -> None:
         if self._bodies is not None:
             self._bodies.arrive()
-            self._backend.set_bodies(self._bodies.table)
+            self._set_table()
 
     def strike(self) -> None:
-        if self._bodies is not None:
-            with self.watch.stage("bodies"):
+        with self.watch.stage("bodies"):
+            self._take_soft(1.0)
+            if self._bodies is not None:
                 self._take(self._bodies.strike)
 
+    def _take_soft(self, dt: float) -> None:
+        if self._soft is not None:
+            found = self._backend.contributions(self._soft.first)
+            self._soft.take(found._replace(given=found.given / dt))
+
+    def _rigid(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        return sums if self._soft is None else sums[: self._soft.first]
+
     def _take(self, what: Callable[[NDArray[np.float64]], None]) -> None:
-        sums = self._backend.reactions()
+        sums = self._rigid(self._backend.reactions())
         if sums.any():
             what(sums)
             self.place()

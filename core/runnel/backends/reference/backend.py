@@ -20,6 +20,7 @@ from ..base import (
     SOLID_COLUMNS,
     SOLVER_CHANNELS,
     Array,
+    Contributions,
     Survey,
     can_be_passed,
     same_fields,
@@ -134,6 +135,12 @@ class ReferenceBackend:
         pushed = self._mass()[:, None, None] * self._back
         arms = self._arms[:, None, :] - self._bodies[None, :, :3]
         return np.concatenate((pushed.sum(axis=0), np.cross(arms, pushed).sum(axis=0)), axis=1)
+
+    def contributions(self, first: int) -> Contributions:
+        rows, bodies = np.nonzero((self._back[:, first:] != 0).any(axis=2))
+        mass, bodies = self._mass()[rows], bodies + first
+        given = mass[:, None] * self._back[rows, bodies]
+        return Contributions(self._data["id"][rows], bodies, mass, self._arms[rows], given)
 
     def _no_reactions(self, at: NDArray[Any]) -> NDArray[np.float64]:
         """Room for what bodies get of a pass that acts at these places."""
