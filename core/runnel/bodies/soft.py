@@ -34,6 +34,7 @@ Ints = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
 SUBSTEPS = 8  # of a step: small ones converge better than many iterations [Macklin 2019]
+SHARED = 0.5  # of the mass of particles at a vertex, that shares its velocity: docs/theory/bodies.md
 
 
 class Constraint(Protocol):
@@ -189,7 +190,7 @@ class SoftBody:
         touching, pushed = np.zeros(n), np.zeros((n, 3))
         for k in range(3):
             np.add.at(touching, corners[:, k], weights[:, k] * masses)
-        share = 1 / (1 + self.inverse_mass * touching)
+        share = 1 / (1 + SHARED * self.inverse_mass * touching)
         for k in range(3):
             part = weights[:, k] * share[corners[:, k]]
             np.add.at(pushed, corners[:, k], part[:, None] * given)
