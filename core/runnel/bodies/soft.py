@@ -34,7 +34,9 @@ Ints = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
 SUBSTEPS = 8  # of a step: small ones converge better than many iterations [Macklin 2019]
-SHARED = 0.5  # of the mass of particles at a vertex, that shares its velocity: docs/theory/bodies.md
+SHARED = (
+    0.5  # of the mass of particles at a vertex, that shares its velocity: docs/theory/bodies.md
+)
 
 
 class Constraint(Protocol):

@@ -20,6 +20,7 @@ from ..cache import Cache
 from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import initial_bytes
 from ..params import CHANNELS
+from ..preview.solids import body_path
 from ..progress import Progress, duration
 from ..scene import Scene
 from ..simulation import Simulation
@@ -246,10 +247,22 @@ class Job:
             return
         arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
         _refuse_bad(arrays, sim.frame)
+        self._write_bodies()
         self.cache.write(sim.frame, arrays, sim.report.to_dict())
         every = self.args.checkpoint
         if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
             self.cache.write_checkpoint(sim.frame, *sim.state())
+
+    def _write_bodies(self) -> None:
+        """Deformable bodies as meshes, ahead of the frame: one that is listed has them all."""
+        if self.sim.deformables is None:
+            return
+        from ..surface import Mesh, write_mesh
+
+        for body in self.sim.deformables.bodies:
+            values = {"velocity": body.velocity.astype(np.float32)}
+            mesh = Mesh(body.position.astype(np.float32), body.triangles, values)
+            write_mesh(body_path(self.cache.directory, body.index, self.sim.frame), mesh)
 
     def _stop(self) -> int:
         """Leave a cache from which `--resume` goes on at this very step."""

@@ -126,7 +126,7 @@ def draw(cache: Cache, frame: int, options: PreviewOptions) -> tuple[Image, Lege
     except RunnelError as error:
         raise RunnelError(f"{cache.directory}: frame {frame}: {error}") from error
     color, legend = particle_colors(arrays, cache.scene, options)
-    scene = with_bodies(cache.scene, cache.entry(frame).report)
+    scene = with_bodies(cache.scene, cache.entry(frame).report, cache.directory, frame)
     return render(set_stage(arrays, scene, options, color, frame)), legend
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..meshes import read_mesh
 from ..motion import Motion, Pose
 from ..params import Keyframe, Vec3
 
@@ -48,6 +50,8 @@ def gather(scene: Mapping[str, Any], frame: float, bounds: tuple[Array, Array]) 
     planes, bottoms = [], []
     for collider in scene.get("collider", ()):
         pose = _pose(collider, frame)
+        if "edges" in collider:
+            props.lines.append(collider["edges"])
         for kind, shape in collider.get("shape", {}).items():
             if kind == "plane":
                 planes += _plane(props, shape, pose, up, bounds)
@@ -74,16 +78,27 @@ def gather(scene: Mapping[str, Any], frame: float, bounds: tuple[Array, Array]) 
     return props
 
 
-def with_bodies(scene: Mapping[str, Any], report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The scene with the bodies of a frame's report where they are, as `moved` of colliders."""
+def body_path(folder: Path, collider: int, frame: int) -> Path:
+    """Where the mesh of a deformable body lies in a cache; by its collider's number."""
+    return folder / "bodies" / f"collider_{collider}_{frame:06d}.ply"
+
+
+def with_bodies(
+    scene: Mapping[str, Any], report: Mapping[str, Any], folder: Path, frame: int
+) -> Mapping[str, Any]:
+    """The scene with the bodies of a frame as they are: `moved` and `edges` of colliders."""
     bodies = {body["collider"]: body for body in report.get("bodies") or ()}
-    if not bodies:
-        return scene
     first = float((scene.get("frames") or [1])[0])
-    colliders = [
-        {**collider, "moved": {**bodies[i], "since": first}} if i in bodies else collider
-        for i, collider in enumerate(scene.get("collider", ()))
-    ]
+    colliders = []
+    for i, collider in enumerate(scene.get("collider", ())):
+        if i in bodies:
+            collider = {**collider, "moved": {**bodies[i], "since": first}}
+        elif collider.get("body") == "deformable" and body_path(folder, i, frame).exists():
+            mesh = read_mesh(body_path(folder, i, frame))
+            sides = mesh.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+            pairs = np.unique(np.sort(sides, axis=1), axis=0)
+            collider = {**collider, "edges": mesh.vertices[pairs]}
+        colliders.append(collider)
     return {**scene, "collider": colliders}
 
 
