@@ -198,23 +198,25 @@ class OpenCLBackend(DeviceState):
         places, slots, everywhere = self._acted
         n = self._rows if slots else 0
         stored = self._fetch("back", np.float32, 4, slots * self.capacity if n else 0)
-        back = stored.reshape(slots or 1, -1, 4)[:, :n].astype(np.float64)
+        back = stored.reshape(slots or 1, -1, 4)
         known = np.ones(n, bool)
         if not everywhere and n:
             near = self._fetch("near", np.uint32, 1, self._clusters)[:, 0]
             known = np.repeat((near & u32(self._body_bits)) > 0, CLUSTER)[:n]
         rows, numbers = [], []
         for k in range(len(back)):
-            known = known & (back[k, :, 3] >= 0)
-            found = np.flatnonzero(known & (back[k, :, 3] >= first))
+            known = known & (back[k, :n, 3] >= 0)
+            found = np.flatnonzero(known & (back[k, :n, 3] >= first))
             rows.append(found)
             numbers.append(np.full(len(found), k))
+            if not known.any():
+                break
         at, slot = np.concatenate(rows), np.concatenate(numbers)
         material = self._fetch("material", np.float32, 4)[at]
         phase, ids = material[:, 2].view(np.uint32), material[:, 3].view(np.uint32)
         mass = self.model.rest_density.astype(np.float64)[phase] * material[:, 1]
         where = self._fetch(places, np.float32, 4)[at, :3].astype(np.float64)
-        chosen = back[slot, at]
+        chosen = back[slot, at].astype(np.float64)
         return Contributions(ids, chosen[:, 3].astype(np.int64), mass, where, chosen[:, :3])
 
     def _body_sums(self) -> NDArray[np.float64]:
