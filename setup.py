@@ -9,7 +9,7 @@ setup(
     package_data={
         "runnel": ["py.typed"],
         "runnel.kernels": ["*.cl"],
-        "runnel.scenes": ["*.toml", "*.json", "*.obj"],
+        "runnel.scenes": ["*.toml", "*.json", "meshes/*.obj", "meshes/*.png"],
     },
     include_package_data=False,
 )

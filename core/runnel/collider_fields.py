@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .collider_maps import IMAGE_SUFFIXES
 from .errors import RunnelError, SceneError
 from .meshes import Mesh, read_mesh
 from .params import Collider, MeshFile, Sink
@@ -24,8 +25,10 @@ from .scene import Scene
 
 if TYPE_CHECKING:
     from .fields.grid import FieldSettings, SparseField
+    from .fields.surfaces import Texture
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Moment = tuple["SparseField", "SparseField", float]  # before, after, share of the second
 
 _KEPT = 16  # fields of files that do not change
@@ -45,7 +48,7 @@ def field_settings(scene: Scene, part: Collider | Sink) -> FieldSettings:
     from .fields.grid import default_settings
 
     radius = scene.solver.support / 2 * max(source.spacing for source in scene.sources)
-    return default_settings(
+    settings = default_settings(
         scene.smallest_spacing / part.scale,
         radius / part.scale,
         voxel=voxel_size(scene, part) / part.scale,
@@ -53,6 +56,59 @@ def field_settings(scene: Scene, part: Collider | Sink) -> FieldSettings:
         offset=part.offset / part.scale if isinstance(part, Collider) else 0.0,
         name=part.name,
     )
+    wanted = part.band_width if isinstance(part, Collider) else None
+    if wanted is None:
+        return settings
+    return replace(settings, band=max(settings.band, wanted / part.scale))
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Friction, bounce and stickiness over a mesh, where they are not the same everywhere."""
+
+    scene: Scene
+    part: Collider
+    key: str
+    wetness: Singles | None = None  # (rows, columns), of a wet map that is fed back
+
+    @classmethod
+    def of(cls, scene: Scene, part: Collider | Sink, key: str) -> Surface | None:
+        if not isinstance(part, Collider):
+            return None
+        maps = (part.friction_map, part.bounce_map, part.stickiness_map)
+        wet = (part.wet_friction, part.wet_stickiness)
+        varies = any(value is not None for value in maps + wet)
+        return cls(scene, part, key) if varies else None
+
+    def on(self, field: SparseField, mesh: Mesh, path: Path) -> SparseField:
+        """The field of a mesh, with these."""
+        from .fields.surfaces import Texture, field_from, read_uvs
+
+        values = np.empty((field.leaves, 729, 3), np.float32)
+        for k, name in enumerate(("friction", "bounce", "stickiness")):
+            values[..., k] = getattr(self.part, name)
+            given = getattr(self.part, f"{name}_map")
+            if given is not None:
+                try:
+                    values[..., k] *= field_from(field, mesh, self._source(given, path))
+                except SceneError as error:
+                    error.key = error.key or f"{self.key}.{name}_map"
+                    raise
+        if self.wetness is not None:
+            wet = field_from(field, mesh, Texture(self.wetness, read_uvs(path)))
+            for k, value in ((0, self.part.wet_friction), (2, self.part.wet_stickiness)):
+                if value is not None:
+                    values[..., k] += wet * (np.float32(value) - values[..., k])
+        values[..., 2] = np.clip(values[..., 2], 0.0, 1.0)
+        return replace(field, surface=np.maximum(values, 0.0))
+
+    def _source(self, given: str, path: Path) -> Texture | Floats:
+        from .fields.surfaces import Texture, read_attribute, read_image, read_uvs
+
+        if given.lower().endswith(IMAGE_SUFFIXES):
+            image = read_image((self.scene.directory or Path()) / given)
+            return Texture(image, read_uvs(path))
+        return read_attribute(path, given)
 
 
 class MeshField:
@@ -62,6 +118,7 @@ class MeshField:
         self._scene, self._shape, self._key = scene, shape, key
         self._settings = field_settings(scene, part)
         self._radius = scene.solver.support / 2 * scene.smallest_spacing / part.scale
+        self._surface = Surface.of(scene, part, key)
         self._notes: list[str] = []
         self._said: set[str] = set()
         self._frames = _Frames(scene, shape) if shape.is_sequence else None
@@ -86,8 +143,9 @@ class MeshField:
         after = math.ceil(place - 1e-6)
         if place <= self._frames.first or place >= self._frames.last:
             still = replace(self._frame(round(place)), velocity=None)
-            if self._still is None or self._still.values is not still.values:
-                self._still = still
+            kept = self._still
+            same = kept and kept.values is still.values and kept.surface is still.surface
+            self._still = kept if kept is not None and same else still
             return self._still, self._still, 0.0
         first, second = self._frame(after - 1), self._frame(after)
         return first, second, min(1.0, place - (after - 1))
@@ -96,8 +154,41 @@ class MeshField:
         """Of its fastest vertex in its own frame, at most [m/s]."""
         if self._frames is None:
             return 0.0
-        velocity = self.at(time)[1].velocity
-        return 0.0 if velocity is None else float(np.linalg.norm(velocity, axis=-1).max(initial=0))
+        return self.at(time)[1].fastest
+
+    def shape_at(self, time: float) -> tuple[Mesh, Path]:
+        """The mesh in its own frame at a time [s], and the file its triangles are from."""
+        if self._frames is None:
+            path = self._scene.mesh_path(self._shape)
+            return read_mesh(path), path
+        place = self._frames.place(time)
+        after = math.ceil(place - 1e-6)
+        now, path = self._frames.mesh(after), self._scene.mesh_path(self._shape, after)
+        before = self._frames.mesh(max(after - 1, self._frames.first))
+        if len(before.vertices) != len(now.vertices):
+            return now, path
+        share = 1.0 - (after - place)
+        mixed = before.vertices + share * (now.vertices - before.vertices)
+        return Mesh(mixed, now.triangles), path
+
+    @property
+    def wetness(self) -> Singles:
+        """What take_wetness was given last."""
+        assert self._surface is not None
+        none = np.zeros((1, 1), np.float32)
+        return none if self._surface.wetness is None else self._surface.wetness
+
+    def take_wetness(self, image: Singles) -> None:
+        """How wet the surface is (rows, columns) from now on; fields change with it."""
+        assert self._surface is not None
+        self._surface = replace(self._surface, wetness=image)
+        if self._frames is None and self._still is not None:
+            path = self._scene.mesh_path(self._shape)
+            self._still = self._surface.on(self._still, read_mesh(path), path)
+        for number, field in self._fields.items():
+            path = self._scene.mesh_path(self._shape, number)
+            assert self._frames is not None
+            self._fields[number] = self._surface.on(field, self._frames.mesh(number), path)
 
     def take_notes(self) -> list[str]:
         """What people should know, each once."""
@@ -121,7 +212,12 @@ class MeshField:
     def _guarded(self, number: int | None) -> SparseField:
         """Errors name the collider."""
         try:
-            return self._make() if number is None else self._make_frame(number)
+            field = self._make() if number is None else self._make_frame(number)
+            if self._surface is None:
+                return field
+            path = self._scene.mesh_path(self._shape, number)
+            mesh = read_mesh(path) if self._frames is None else self._frames.mesh(number or 0)
+            return self._surface.on(field, mesh, path)
         except SceneError as error:
             error.key = error.key or f"{self._key}.shape.mesh"
             raise
@@ -129,7 +225,9 @@ class MeshField:
             raise SceneError(str(error), key=f"{self._key}.voxel_size") from error
 
     def _make(self) -> SparseField:
-        path, settings = self._scene.mesh_path(self._shape), self._settings
+        path = self._scene.mesh_path(self._shape)
+        # Named by its file: colliders that share it share the field.
+        settings = replace(self._settings, name=path.name)
         key = (hashlib.sha256(path.read_bytes()).digest(), settings, self._radius)
         if key not in _made:
             from .fields.walls import with_walls
@@ -163,8 +261,7 @@ class MeshField:
         return with_walls(field, self._radius)
 
     def _warn_of_speed(self, field: SparseField, number: int) -> None:
-        assert field.velocity is not None
-        way = float(np.linalg.norm(field.velocity, axis=-1).max(initial=0.0)) / self._scene.fps
+        way = field.fastest / self._scene.fps
         if way > field.band:
             self._say(
                 (

@@ -182,6 +182,15 @@ class Solids:
             self.fields = _number(self._rows, self._solids, time)
         return self._rows
 
+    def mesh(self, index: int) -> MeshField | None:
+        """The field over time of a collider; None of other shapes."""
+        return self._solids[index].mesh
+
+    def refresh(self) -> None:
+        """Fields of the rows anew, after something has changed what they say."""
+        if not self._moving:
+            self.fields = _number(self._rows, self._solids, 0.0)
+
     def speed(self, start: float, end: float) -> float:
         """Fastest point of any collider between two times, from samples [m/s]."""
         samples = 8

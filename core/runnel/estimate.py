@@ -19,6 +19,7 @@ from .colliders import ENDLESS, Rows, Sinks, Solids
 from .motion import frame_time, motion_of
 from .params import Collider, MeshFile, Source
 from .particles import CAPACITIES
+from .pilot import Pilot
 from .scene import Scene
 from .shapes import BoxShape, Shape, cross_section, fill, shape_of, world_bounds
 from .solver.calibration import kernel
@@ -29,15 +30,20 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 # Bytes per particle of capacity (benchmarks/scale.py): state, sort and table of cells on an OpenCL
-# device; the store on the host (49) and copies of a frame.
+# device; the store on the host (49) and pieces of a frame.
 DEVICE_BYTES = 146
 VORTICITY_BYTES = 16
-HOST_BYTES = 64
+HOST_BYTES = 56
+PROGRAM_BYTES = 130_000_000  # the process itself with PoCL, before any particle
+# On disk: of a particle in a checkpoint, of a frame besides its particles (header, manifest).
+CHECKPOINT_BYTES = 56
+FRAME_BYTES = 4500
 # Entries of neighbour lists, 4 bytes each: room for so many per particle from the start, so many at
 # h = 2d in a moving fluid, and a quarter more where lists had to grow.
 LIST_ROOM, LIST_ENTRIES, LIST_SLACK = 14, 9.5, 1.25
 CLUSTER = 8  # particles that share a list; capacities leave room for one more
 NARROW = 4.0  # support, in particle radii, at which LIST_ENTRIES and rates are given
+CHANNEL_BYTES = {"position": 12, "velocity": 12, "vorticity": 12}  # of a particle; others: 4
 LIKELY_ITERATIONS = 6  # with a tolerance of 1 %
 SAMPLES = 20_000  # particles of a source that warnings look at
 
@@ -51,13 +57,14 @@ class Rate:
 
     step: float  # neighbours, velocities and the like
     iteration: float
+    launch: float = 0.0  # of a step, whatever its particles [ns]
 
 
 # A unit is a core, or a multiprocessor of a GPU. CPU: least times of 27 000 particles with 2 and 10
 # iterations on two busy cores of an AMD EPYC (Zen 3, AVX2, PoCL); benchmarks/scale.py measures them
 # anew. The GPU's figures are a guess.
 PER_UNIT = {
-    "cpu": Rate(step=470.0, iteration=220.0),
+    "cpu": Rate(step=200.0, iteration=60.0),
     "gpu": Rate(step=200.0, iteration=60.0),
     "reference": Rate(step=60_000.0, iteration=25_000.0),
 }
@@ -82,34 +89,91 @@ class Estimate:
     iterations: int  # of a step
     seconds_per_frame: float | None  # None: no device was given
     frames: int
+    disk_bytes: int  # frames and checkpoints, not compressed
 
     @property
     def bytes(self) -> int:
         return self.device_bytes + self.host_bytes
 
 
-def estimate(scene: Scene, rate: Rate | None = None) -> Estimate:
-    """What a scene will cost, roughly."""
-    particles = scene.estimate_particles()
+def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None) -> Estimate:
+    """What a scene will cost, roughly; with a pilot's findings less so."""
+    most = scene.estimate_particles()
     speed = likely_speed(scene)
-    steps = _steps(scene, speed)
-    least, most = scene.solver.iterations
-    iterations = min(max(least, LIKELY_ITERATIONS), most)
+    steps = float(_steps(scene, speed))
+    least, limit = scene.solver.iterations
+    iterations = float(min(max(least, LIKELY_ITERATIONS), limit))
+    frames = scene.frames[1] - scene.frames[0] + 1
+    if pilot is None:
+        crowd = _crowd(scene)
+        plan = [(n, steps, iterations) for n in crowd]
+        particles = most
+    else:
+        crowd, particles = _crowd(scene), most
+        if needs_pilot(scene):
+            crowd = [most * leg.share for leg in pilot.legs]
+            particles = math.ceil(most * pilot.most)
+        plan = [(n, leg.steps, leg.iterations) for n, leg in zip(crowd, pilot.legs, strict=True)]
+        total = sum(leg.steps for leg in pilot.legs) or 1.0
+        steps = total / max(frames - 1, 1)
+        iterations = sum(leg.steps * leg.iterations for leg in pilot.legs) / total
     seconds = None
     if rate is not None:
-        passes = sum(math.ceil(f.viscosity / 0.5) for f in scene.fluids)
-        per_step = rate.step + rate.iteration * (iterations + 0.4 * passes)
-        seconds = 1e-9 * particles * steps * per_step * _reach_factor(scene)
+        seconds = sum(_seconds(scene, rate, *frame) for frame in plan) / frames
     return Estimate(
         particles=particles,
         device_bytes=int(_capacity(particles) * _device_bytes(scene)),
         host_bytes=int(_capacity(particles) * HOST_BYTES),
         speed=speed,
-        steps_per_frame=steps,
-        iterations=iterations,
+        steps_per_frame=round(steps),
+        iterations=round(iterations),
         seconds_per_frame=seconds,
-        frames=scene.frames[1] - scene.frames[0] + 1,
+        frames=frames,
+        disk_bytes=_disk_bytes(scene, crowd),
     )
+
+
+def _seconds(scene: Scene, rate: Rate, particles: float, steps: float, iterations: float) -> float:
+    """Of a frame."""
+    passes = sum(math.ceil(f.viscosity / 0.5) for f in scene.fluids)
+    each = (rate.step + rate.iteration * (iterations + 0.4 * passes)) * _reach_factor(scene)
+    return 1e-9 * steps * (rate.launch + particles * each)
+
+
+def scene_rate(scene: Scene, rate: Rate, pilot: Pilot) -> Rate:
+    """A device's rate for this very scene: its fluids, radii and walls, as the pilot found it."""
+    spent = sum(leg.milliseconds for leg in pilot.legs) * 1e-3 - 1e-9 * rate.launch * pilot.steps
+    plain = sum(
+        _seconds(scene, dataclasses.replace(rate, launch=0.0), leg.work, 1.0, leg.iterations)
+        for leg in pilot.legs
+    )
+    factor = spent / plain if plain > 0 and spent > 0 else 1.0
+    return Rate(rate.step * factor, rate.iteration * factor, rate.launch)
+
+
+def _crowd(scene: Scene) -> list[float]:
+    """Particles of each frame if none is removed but by age."""
+    first, last = scene.frames
+    found = []
+    for frame in range(first, last + 1):
+        short = dataclasses.replace(scene, frames=(first, max(frame - 1, first)))
+        found.append(float(short.estimate_particles()))
+    if any(source.kind == "emitter" for source in scene.sources):
+        still = tuple(source for source in scene.sources if source.kind == "volume")
+        start = dataclasses.replace(scene, sources=still).estimate_particles() if still else 0
+        found[0] = float(start)
+    return found
+
+
+def _disk_bytes(scene: Scene, crowd: list[float]) -> int:
+    each = sum(CHANNEL_BYTES.get(name, 4) for name in scene.output.channels)
+    return int(sum(crowd) * each + len(crowd) * FRAME_BYTES + 2 * max(crowd) * CHECKPOINT_BYTES)
+
+
+def needs_pilot(scene: Scene) -> bool:
+    """Whether particles are born and removed by place, which only a simulation can tell."""
+    born = any(source.kind == "emitter" for source in scene.sources)
+    return born and bool(scene.sinks or (scene.domain.min or scene.domain.max))
 
 
 def _capacity(particles: int) -> int:

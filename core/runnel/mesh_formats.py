@@ -138,12 +138,19 @@ def _tokens_per_line(text: bytes) -> Ints:
 
 _OBJ_VERTEX = re.compile(rb"^[ \t]*v[ \t]([^\n]*)", re.MULTILINE)
 _OBJ_FACE = re.compile(rb"^[ \t]*f[ \t]([^\n]*)", re.MULTILINE)
+_OBJ_UV = re.compile(rb"^[ \t]*vt[ \t]([^\n]*)", re.MULTILINE)
+_OBJ_CORNER = re.compile(rb"[^\s/]+/([^\s/]+)(?:/[^\s/]*)?(?=\s|$)")  # 7/2/5: 2 is the uv
+
+
+def _obj_text(data: bytes) -> bytes:
+    """Without comments, lines joined that belong together."""
+    if b"\n" not in data:
+        data = data.replace(b"\r", b"\n")
+    return re.sub(rb"#[^\n]*", b"", re.sub(rb"\\\r?\n", b"  ", data))
 
 
 def _read_obj(data: bytes) -> Arrays:
-    if b"\n" not in data:
-        data = data.replace(b"\r", b"\n")
-    text = re.sub(rb"#[^\n]*", b"", re.sub(rb"\\\r?\n", b"  ", data))
+    text = _obj_text(data)
 
     def vertex(number: int) -> str:
         return _nth_line(text, _OBJ_VERTEX, number)
@@ -179,12 +186,39 @@ def _table(lines: list[bytes], where: Where, drop: bytes = b"") -> tuple[Floats,
         raise
 
 
-def _obj_indices(text: bytes, values: Floats, sizes: Ints, face: Where) -> Ints:
+def obj_uvs(data: bytes) -> Floats | None:
+    """Texture coordinates (triangles, 3, 2) of an OBJ file that _read_obj takes; None without."""
+    text = _obj_text(data)
+
+    def face(number: int) -> str:
+        return _nth_line(text, _OBJ_FACE, number)
+
+    places, counts = _table(_OBJ_UV.findall(text), lambda n: _nth_line(text, _OBJ_UV, n))
+    faces = b"\n".join(_OBJ_FACE.findall(text))
+    _, corners = _table(faces.split(b"\n"), face, drop=rb"/\S*")
+    faces, found = _OBJ_CORNER.subn(rb"\1", faces)
+    if not len(counts) or (counts < 2).any() or found != corners.sum():
+        return None  # some corner has none
+    values, sizes = _table(faces.split(b"\n"), face)
+    uv = places[(np.cumsum(counts) - counts)[:, None] + np.arange(2)]
+    numbers = _obj_indices(text, values, sizes, face, _OBJ_UV)
+    if ((numbers < 0) | (numbers >= len(uv))).any() or not (np.abs(uv) <= FARTHEST).all():
+        raise MeshError("a face names a texture coordinate (vt) that does not exist")
+    return uv[_fan(numbers, np.cumsum(sizes) - sizes, sizes)]
+
+
+def _obj_indices(
+    text: bytes,
+    values: Floats,
+    sizes: Ints,
+    face: Where,
+    counted: re.Pattern[bytes] = _OBJ_VERTEX,
+) -> Ints:
     """Vertex numbers from 0. Negative ones count back from the last vertex above the face."""
     numbers = _whole(values, face, sizes)
     result = numbers - 1
     if (numbers < 0).any():
-        above = np.array([m.start() for m in _OBJ_VERTEX.finditer(text)], np.int64)
+        above = np.array([m.start() for m in counted.finditer(text)], np.int64)
         begins = np.array([m.start() for m in _OBJ_FACE.finditer(text)], np.int64)
         known = np.repeat(np.searchsorted(above, begins), sizes)
         result = np.where(numbers < 0, known + numbers, result)

@@ -46,6 +46,7 @@ class Progress:
         self._done = 0
         self._shown = 0  # characters on the line
         self._refreshed = -_REFRESH
+        self.listener: Callable[[str], None] | None = None  # gets every line, as a log does
 
     # ---- what happened
 
@@ -83,6 +84,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A message of its own, above the line."""
+        self._tell(text)
         if self.mode == "json":
             self._write(json.dumps({"event": "message", "text": text}) + "\n")
         elif self.mode != "quiet":
@@ -127,6 +129,8 @@ class Progress:
         share: float = 0.0,
     ) -> None:
         left = self.seconds_left(share)
+        if complete:
+            self._tell(self._sentence(frame, facts, left, bar=False))
         if self.mode == "json":
             event = {"event": "frame", "frame": frame, "last": self.last, **facts, **more}
             event["seconds"] = round(self._clock() - self._started, 3)
@@ -143,10 +147,16 @@ class Progress:
                 self._refreshed = self._clock()
 
     def _sentence(
-        self, frame: int, facts: dict[str, Any], left: float | None, share: float = 0.0
+        self,
+        frame: int,
+        facts: dict[str, Any],
+        left: float | None,
+        share: float = 0.0,
+        *,
+        bar: bool = True,
     ) -> str:
         parts = [f"frame {frame}/{self.last}"]
-        if self.mode == "line":
+        if bar and self.mode == "line":
             total = max(self.last - self.first + 1, 1)
             parts.insert(0, _bar((self._done + share) / total))
         if facts["particles"] is not None:
@@ -160,6 +170,10 @@ class Progress:
             elapsed = self._clock() - self._started
             parts.append(f"took {duration(elapsed)}" if finished else f"{duration(left)} left")
         return "  ".join(parts)
+
+    def _tell(self, text: str) -> None:
+        if self.listener is not None:
+            self.listener(text)
 
     def _clear(self) -> None:
         if self.mode == "line" and self._shown:

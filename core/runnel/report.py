@@ -1,24 +1,29 @@
 """report.html and report.json: what a run did, frame by frame, from the numbers in its cache.
 
-The page is one file with drawings of its own (SVG), no scripts and nothing from the network; only
-the contact sheet of `runnel preview` is linked, if there is one.
+The page is one file: drawings of its own (SVG), pictures inside, no scripts, nothing from the
+network.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import math
 import os
+import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .cache import Cache, write_aside
+from .errors import RunnelError
 
 Values = Sequence[float | None]
 
+_PICTURE_BYTES = 1 << 25
 _WIDTH, _HEIGHT = 560, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 14, 30
 _COLORS = ("#2f7fc2", "#e08a2c", "#2f9e77", "#c25b93", "#7a6fc0", "#c9b037", "#5fb4d8", "#8a8f98")
@@ -43,7 +48,8 @@ img { width: 100%; border-radius: 10px; margin: 0 0 14px; display: block; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft); font-size: 12px; }
 .grid { stroke: var(--line); stroke-width: 1; } .hover { fill: transparent; }
 .hover:hover { fill: var(--soft); fill-opacity: .15; }
-.keys { color: var(--soft); font-size: 13px; } .keys i { display: inline-block; width: 10px;
+.keys { color: var(--soft); font-size: 13px; } .keys span { white-space: nowrap; }
+ .keys i { display: inline-block; width: 10px;
   height: 10px; border-radius: 5px; margin: 0 5px 0 12px; }
 details { margin-top: 14px; } pre { overflow: auto; } table { border-collapse: collapse; }
 td, th { text-align: right; padding: 2px 14px 2px 0; font-variant-numeric: tabular-nums; }
@@ -70,7 +76,7 @@ def write_report(
     with write_aside(data) as file:
         file.write((json.dumps(summary, indent=1, allow_nan=False) + "\n").encode())
     with write_aside(page) as file:
-        file.write(_page(cache, summary, _sheet_link(cache, target)).encode())
+        file.write(_page(cache, summary, _picture(cache)).encode())
     return [page, data]
 
 
@@ -97,10 +103,41 @@ def summarize(cache: Cache) -> dict[str, Any]:
             "ms_per_step": spent / steps if steps else None,
             "density_error_avg": sum(errors) / len(errors) if errors else None,
             "density_error_max": max(worst, default=None),
+            "books": _imbalance(rows[-1]) if rows else None,
+            "leaks": max(found) if (found := _numbers(rows, "leaks")) else None,
+            "memory": max(used) if (used := [_memory(row, "process") for row in rows]) else None,
             "mass_change": masses[-1] / masses[0] - 1 if masses and masses[0] else None,
         },
         "frames": rows,
     }
+
+
+def _numbers(rows: list[dict[str, Any]], key: str) -> list[float]:
+    return [value for value in (_number(row, key) for row in rows) if value is not None]
+
+
+def _memory(row: dict[str, Any], key: str) -> float:
+    table = row.get("memory")
+    return (_number(table, key) or 0.0) if isinstance(table, dict) else 0.0
+
+
+def _ledger(row: dict[str, Any], key: str) -> float | None:
+    """Of the books: what sources gave, what was removed, what should be there [kg]."""
+    table = row.get("ledger")
+    if not isinstance(table, dict):
+        return None
+    if key != "given":
+        return _number(table, key)
+    given = table.get("given")
+    return sum(_number(given, name) or 0.0 for name in given) if isinstance(given, dict) else None
+
+
+def _imbalance(row: dict[str, Any]) -> float | None:
+    """Mass that is there and not in the books, as a share."""
+    there, expected = _number(row, "mass"), _ledger(row, "expected")
+    if there is None or not expected:
+        return None
+    return there / expected - 1
 
 
 def _number(row: dict[str, Any], key: str) -> float | None:
@@ -118,14 +155,32 @@ def _stages(row: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if value is not None}
 
 
-def _sheet_link(cache: Cache, target: Path) -> str | None:
-    sheet = cache.directory / "preview" / "contact_sheet.png"
-    if not sheet.exists():
+def _picture(cache: Cache) -> str | None:
+    """The contact sheet of `runnel preview`, or one made now, as an address that holds it."""
+    path = cache.directory / "preview" / "contact_sheet.png"
+    with suppress(OSError):
+        if path.stat().st_size <= _PICTURE_BYTES:
+            return _address(path.read_bytes())
+    return _fresh_picture(cache)
+
+
+def _fresh_picture(cache: Cache) -> str | None:
+    """Eight frames; none without positions, or where what pictures need is not installed."""
+    from .preview import PreviewOptions, preview
+
+    numbers = cache.frames()
+    chosen = sorted({numbers[k * (len(numbers) - 1) // 7] for k in range(8)}) if numbers else []
+    if not any(cache.entry(number).bounds for number in chosen):
         return None
-    try:
-        return Path(os.path.relpath(sheet, target)).as_posix()
-    except ValueError:  # another drive
-        return None
+    options = PreviewOptions(width=640, height=360, sheet=len(chosen), movie="none")
+    with suppress(RunnelError), tempfile.TemporaryDirectory() as folder:
+        preview(cache.directory, folder, options, frames=chosen)
+        return _address((Path(folder) / "contact_sheet.png").read_bytes())
+    return None
+
+
+def _address(picture: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(picture).decode()
 
 
 # ---- the page
@@ -139,7 +194,7 @@ def _page(cache: Cache, summary: dict[str, Any], sheet: str | None) -> str:
                      f"Runnel {summary['runnel']}", f"scene {summary['scene_digest'][:12]}")
         if part
     )  # fmt: skip
-    picture = f'<img src="{html.escape(sheet)}" alt="Frames of {name}">' if sheet else ""
+    picture = f'<img src="{sheet}" alt="Frames of {name}">' if sheet else ""
     plots = "".join(_plots(summary)) or "<section>No frames yet.</section>"
     scene = html.escape(json.dumps(cache.scene, indent=2))
     return (
@@ -150,7 +205,8 @@ def _page(cache: Cache, summary: dict[str, Any], sheet: str | None) -> str:
         f'<div class="tiles">{_tiles(summary)}</div>\n{picture}\n'
         f'<div class="plots">{plots}</div>\n'
         f"<details><summary>Frames</summary>{_table(summary)}</details>\n"
-        f"<details><summary>Scene</summary><pre>{scene}</pre></details>\n"
+        f"<details><summary>Books</summary>{_books(summary)}</details>\n"
+        f"<details><summary>Settings</summary><pre>{scene}</pre></details>\n"
         "</main></body></html>\n"
     )
 
@@ -168,6 +224,9 @@ def _tiles(summary: dict[str, Any]) -> str:
         "density error, mean": shown("density_error_avg", lambda v: f"{100 * v:.2f} %"),
         "density error, worst": shown("density_error_max", lambda v: f"{100 * v:.1f} %"),
         "change of mass": shown("mass_change", lambda v: f"{100 * v:+.1g} %"),
+        "off the books": shown("books", lambda v: f"{100 * v:+.1g} %"),
+        "leaked particles": shown("leaks", lambda v: f"{v:.0f}"),
+        "memory at most": shown("memory", lambda v: _size(v) if v else "-"),
         "on disk": _size(summary["bytes"]),
     }
     return "".join(
@@ -194,6 +253,15 @@ def _plots(summary: dict[str, Any]) -> list[str]:
         vectors = [row.get("momentum") for row in rows]
         return [v[axis] if isinstance(v, list) and len(v) == 3 else None for v in vectors]
 
+    def books(key: str) -> Values:
+        return [_ledger(row, key) for row in rows]
+
+    def memory(key: str) -> Values:
+        return [_memory(row, key) / 1e6 or None for row in rows]
+
+    mass = [Series("there", column("mass")), Series("given by sources", books("given")),
+            Series("removed", books("removed"))]  # fmt: skip
+    used = [Series(name, memory(name)) for name in ("process", "device", "host")]
     error = [Series("mean", column("density_error_avg", 100)),
              Series("worst particle", column("density_error_max", 100))]  # fmt: skip
     stages = [Series(stage, per_step(stage)) for stage in summary["stages"]]
@@ -201,8 +269,10 @@ def _plots(summary: dict[str, Any]) -> list[str]:
         ("Particles", "", [Series("particles", column("particles"))], "from zero"),
         ("Density error", "%", error, "from zero"),
         ("Time per step", "ms", stages, "stacked"),
-        ("Mass", "kg", [Series("mass", column("mass"))], ""),
+        ("Mass", "kg", mass if any(v is not None for v in mass[1].values) else mass[:1], ""),
         ("Iterations per step", "", [Series("iterations", column("iterations"))], "from zero"),
+        ("Leaked particles", "", [Series("leaks", column("leaks"))], "from zero"),
+        ("Memory", "MB", used, "from zero"),
         ("Momentum", "kg m/s", [Series(n, momentum(k)) for k, n in enumerate("xyz")], ""),
     ]
     return [
@@ -217,7 +287,8 @@ def _section(title: str, unit: str, frames: list[int], series: list[Series], kin
     keys = ""
     if len(series) > 1:
         dots = (
-            f'<i style="background:{_COLORS[k % len(_COLORS)]}"></i>{html.escape(one.name)}'
+            f'<span><i style="background:{_COLORS[k % len(_COLORS)]}"></i>'
+            f"{html.escape(one.name)}</span> "
             for k, one in enumerate(series)
         )
         keys = f'<div class="keys">{"".join(dots)}</div>'
@@ -226,13 +297,30 @@ def _section(title: str, unit: str, frames: list[int], series: list[Series], kin
 
 def _table(summary: dict[str, Any]) -> str:
     keys = ("frame", "particles", "steps", "iterations", "density_error_avg", "density_error_max",
-            "mass", "bytes")  # fmt: skip
+            "mass", "leaks", "bytes")  # fmt: skip
     head = "".join(f"<th>{key.replace('_', ' ')}</th>" for key in keys)
     rows = "".join(
         "<tr>" + "".join(f"<td>{_cell(_number(row, key))}</td>" for key in keys) + "</tr>"
         for row in summary["frames"]
     )
     return f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'
+
+
+def _books(summary: dict[str, Any]) -> str:
+    """What each source gave until the last frame, what left, what is there [kg]."""
+    last = summary["frames"][-1] if summary["frames"] else {}
+    table = last.get("ledger")
+    given = table.get("given") if isinstance(table, dict) else None
+    if not isinstance(given, dict):
+        return "<p>None were kept.</p>"
+    lines = [(f"source {name}", _number(given, name)) for name in given]
+    lines += [("removed", _ledger(last, "removed")), ("should be there", _ledger(last, "expected")),
+              ("is there", _number(last, "mass"))]  # fmt: skip
+    rows = "".join(
+        f"<tr><th>{html.escape(str(name))}</th><td>{'-' if kg is None else f'{kg:.6g}'}</td></tr>"
+        for name, kg in lines
+    )
+    return f'<div class="wide"><table><tr><th></th><th>kg</th></tr>{rows}</table></div>'
 
 
 def _cell(value: float | None) -> str:
@@ -265,7 +353,9 @@ def plot(frames: Sequence[int], series: Sequence[Series], kind: str = "") -> str
     layers = _stack(series) if stacked else [list(one.values) for one in series]
     known = [value for layer in layers for value in layer if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
-    ticks = nice_ticks(min(low, 0.0) if kind else low, high)
+    if kind:
+        low, high = min(low, 0.0), high or 1.0
+    ticks = nice_ticks(low, high)
     digits = decimals(ticks[1] - ticks[0])
     low, high = ticks[0], ticks[-1]
     first, last = frames[0], frames[-1]

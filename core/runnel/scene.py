@@ -19,6 +19,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal
 
+from .collider_maps import check_maps, image_maps
 from .errors import MeshError, SceneError
 from .params import (
     NAME,
@@ -69,6 +70,7 @@ __all__ = [
 ]
 
 MAX_FILE_BYTES: Final = 64 * 2**20
+_LONG_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){32}""")
 MAX_PARTICLES: Final = 200_000_000
 MESH_SUFFIXES: Final = (".obj", ".stl", ".ply", ".off")
 FIELD_SUFFIXES: Final = (".vdb",)  # of colliders and sinks
@@ -216,6 +218,17 @@ class Scene:
         found = (pattern.fullmatch(file.name) for file in path.parent.glob("*"))
         return sorted(int(match[1]) for match in found if match)
 
+    def files(self) -> list[Path]:
+        """Meshes and maps that the scene names, sequences file by file."""
+        parts: list[Source | Collider | Sink] = [*self.sources, *self.colliders, *self.sinks]
+        folder = self.directory or Path()
+        found = {path for part in self.colliders for path in image_maps(folder, part)}
+        for shape in (part.shape for part in parts):
+            if isinstance(shape, MeshFile):
+                frames = self.mesh_frames(shape) if shape.is_sequence else [None]
+                found |= {self.mesh_path(shape, frame) for frame in frames}
+        return sorted(found)
+
     @property
     def ignored_axis(self) -> int:
         """Axis that a 2D scene leaves out; -1 in 3D."""
@@ -297,6 +310,8 @@ def _parse(path: Path, text: str) -> Any:
     try:
         if path.suffix.lower() == ".json":
             return json.loads(text, object_pairs_hook=_no_twins)
+        if _LONG_KEY.search(text):  # which tomllib takes minutes for
+            raise SceneError("keys are nested too deeply")
         return tomllib.loads(text + "\n")  # else an error on the last line comes without number
     except SceneError:
         raise
@@ -596,6 +611,12 @@ def _check_collider(scene: Scene, collider: Collider, key: str) -> None:
         raise SceneError(
             'has motion but is "static"; set body = "animated" or delete motion', key=f"{key}.body"
         )
+    folder = scene.directory or Path()
+    check_maps(
+        collider, key, folder,
+        lambda path, written: scene.allow_outside or _is_inside(path, written, folder),
+        scene.dimensions == 2,
+    )  # fmt: skip
 
 
 def _check_placed(scene: Scene, part: Source | Collider | Sink, key: str) -> None:

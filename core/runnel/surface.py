@@ -1,14 +1,11 @@
-"""Surfaces from particles, by splashsurf (the extra `mesh`), written as PLY or OBJ.
-
-splashsurf knows one particle radius per surface. Particles are therefore grouped, by fluid if each
-fluid gets its own surface, and by radius within that; the surfaces of one group's radii are joined
-into one mesh.
-"""
+"""Surfaces of particles of any radii, written as PLY or OBJ, frame by frame."""
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,29 +15,46 @@ from numpy.typing import NDArray
 
 from .cache import Cache, write_aside
 from .errors import RunnelError, SceneError
+from .surfacing import (
+    carry,
+    densities,
+    enclosed,
+    fluid_field,
+    grow_to,
+    march,
+    part_volumes,
+    parts,
+    smooth,
+    vertex_normals,
+)
 
 Singles = NDArray[np.float32]
+Floats = NDArray[np.float64]
 Channels = Mapping[str, NDArray[Any]]
 
 FORMATS = ("ply", "obj")
 CARRIED = ("velocity", "density")  # to the vertices, where the cache has them
-_SAME_RADIUS = 1.25  # radii closer than this share a surface
-_PLY_NAMES = {"velocity": ("vx", "vy", "vz"), "normal": ("nx", "ny", "nz")}
+_FEW, _MANY = 0.4, 0.65  # densities of particles in small drops, and at the surface of many
+_PLY_NAMES = {"velocity": ("vx", "vy", "vz"), "normal": ("nx", "ny", "nz"), "uv": ("s", "t")}
+
+
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
 
 
 @dataclass(frozen=True, kw_only=True)
 class SurfaceOptions:
     """Options of `runnel mesh`; lengths in particle radii."""
 
-    smoothing_length: float = 2.0
-    cube_size: float = 0.5  # of the marching cubes' grid
-    # Lower swells. 0.57 with 20 rounds keeps the volume of blocks of 4096 particles and more, and
-    # of a ball, within 1 %. Thin parts shrink: 3 % in a block of 512 and in a splashing dam break.
-    threshold: float = 0.57
-    smoothing_rounds: int = 20
-    channels: tuple[str, ...] = CARRIED
-    each_fluid: bool = False  # a file per fluid
-    format: str = "ply"
+    smoothing_length: float = _option(2.0, "half of a particle's reach, in radii")
+    cube_size: float = _option(0.5, "of the marching cubes, in radii of the smallest particles")
+    threshold: float = _option(0.57, "how full the surface is; lower swells")
+    smoothing_rounds: int = _option(20, "rounds of smoothing that does not shrink")
+    keep_volume: bool = _option(True, "the surface encloses the volume of the particles")
+    channels: tuple[str, ...] = _option(CARRIED, "channels carried to the vertices, any of them")
+    each_fluid: bool = _option(False, "a file per fluid")
+    format: str = _option("ply", "ply or obj")
+    jobs: int = _option(0, "frames made at the same time; 0: one per processor")
 
     def __post_init__(self) -> None:
         limits = {
@@ -48,6 +62,7 @@ class SurfaceOptions:
             "cube_size": (0.1, 4.0),
             "threshold": (0.05, 0.95),
             "smoothing_rounds": (0, 1000),
+            "jobs": (0, 1024),
         }
         for name, (low, high) in limits.items():
             value = getattr(self, name)
@@ -70,60 +85,60 @@ class Mesh:
     @property
     def volume(self) -> float:
         """Enclosed volume [m^3]; positive when triangles face outwards."""
-        a, b, c = (self.vertices[self.triangles[:, k]].astype(np.float64) for k in range(3))
-        return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
+        return enclosed(self.vertices.astype(np.float64), self.triangles)
 
 
-def reconstruct(
-    position: NDArray[Any],
-    radius: float,
-    attributes: Channels | None = None,
-    options: SurfaceOptions | None = None,
-) -> Mesh:
-    """Surface of particles of one radius [m]; attributes are interpolated to its vertices."""
-    chosen, library = options or SurfaceOptions(), _splashsurf()
-    points = np.ascontiguousarray(position, dtype=np.float32)
-    carried = {
-        name: np.ascontiguousarray(values, dtype=np.float32)
-        for name, values in (attributes or {}).items()
-    }
-    if not len(points):
-        return _empty(carried)
-    try:
-        found, _ = library.reconstruction_pipeline(
-            points,
-            attributes_to_interpolate=carried,
-            particle_radius=float(radius),
-            smoothing_length=chosen.smoothing_length,
-            cube_size=chosen.cube_size,
-            iso_surface_threshold=chosen.threshold,
-            mesh_smoothing_weights=chosen.smoothing_rounds > 0,
-            mesh_smoothing_iters=chosen.smoothing_rounds,
-            mesh_cleanup=True,
-            decimate_barnacles=True,
-            compute_normals=True,
-            normals_smoothing_iters=10,
+def surface_of(arrays: Channels, options: SurfaceOptions | None = None) -> Mesh:
+    """Surface of all particles of a frame, whatever their radii."""
+    chosen = options or SurfaceOptions()
+    position = np.ascontiguousarray(arrays["position"], np.float64)
+    radius = np.ascontiguousarray(arrays["radius"], np.float64)
+    bad = np.flatnonzero(~(np.isfinite(position).all(axis=1) & np.isfinite(radius) & (radius > 0)))
+    if bad.size:
+        raise RunnelError(
+            f"Particle {bad[0]} has position {position[bad[0]].tolist()} and radius "
+            f"{radius[bad[0]]:g}; a surface needs finite positions and positive radii."
         )
-    except Exception as error:  # whatever the library raises, say what was tried
-        raise RunnelError(
-            f"splashsurf failed on {len(points)} particles of radius {radius:g} m: {error}. "
-            "Particles very far apart need too large a grid: remove strays with a domain or sink."
-        ) from error
-    values = {name: np.array(array, np.float32) for name, array in found.point_attributes.items()}
-    values = {"normal": values.pop("normals"), **values}
-    vertices = np.array(found.mesh.vertices, dtype=np.float32)
-    return Mesh(vertices, np.array(found.mesh.triangles).astype(np.int32), values)
+    carried = {name: np.asarray(arrays[name]) for name in chosen.channels if name in arrays}
+    if not len(position):
+        return _empty(carried)
+    middle = position.mean(axis=0)  # numbers of cubes stay small far from the origin
+    position = position - middle
+    support, smallest = 2 * chosen.smoothing_length, float(radius.min())
+    density = densities(position, radius, support)
+    found = fluid_field(position, radius, density, support, chosen.cube_size * smallest)
+    vertices, triangles = march(found, chosen.threshold)
+    del found  # as large as all the rest
+    vertices = _smoothed(vertices, triangles, position, radius, density, chosen)
+    if chosen.keep_volume:
+        volume = float(((2 * radius) ** 3).sum())
+        whole = np.zeros(len(vertices), np.int64)
+        vertices = grow_to(vertices, triangles, whole, np.array([volume]), smallest)
+    values = {"normal": vertex_normals(vertices, triangles).astype(np.float32)}
+    values |= carry(vertices, position, radius, carried, support)
+    return Mesh((vertices + middle).astype(np.float32), triangles, values)
 
 
-def _splashsurf() -> Any:
-    try:
-        import pysplashsurf
-    except ImportError as error:
-        raise RunnelError(
-            "Surfaces need pysplashsurf, which is not installed. Install it with: "
-            "pip install 'runnel[mesh]'"
-        ) from error
-    return pysplashsurf
+def _smoothed(
+    vertices: Floats,
+    triangles: NDArray[np.int32],
+    position: Floats,
+    radius: Floats,
+    density: Floats,
+    options: SurfaceOptions,
+) -> Floats:
+    """Vertices after smoothing; each part keeps its volume. Drops and threads, which it would wear
+    away, are spared by weights that follow how many particles are around (after Loeschner,
+    Boettcher, Jeske, Bender 2023)."""
+    if not options.smoothing_rounds:
+        return vertices
+    support = 2 * options.smoothing_length
+    crowd = ((density - _FEW) / (_MANY - _FEW)).clip(0.0, 1.0)
+    weight = carry(vertices, position, radius, {"crowd": crowd}, support)["crowd"]
+    calm = smooth(vertices, triangles, options.smoothing_rounds, weight.astype(np.float64))
+    part = parts(len(vertices), triangles)
+    volumes = part_volumes(vertices, triangles, part)
+    return grow_to(calm, triangles, part, volumes, float(radius.min()))
 
 
 def _empty(attributes: Channels) -> Mesh:
@@ -132,54 +147,6 @@ def _empty(attributes: Channels) -> Mesh:
     }
     none = np.empty((0, 3), np.float32)
     return Mesh(none, np.empty((0, 3), np.int32), {"normal": none, **values})
-
-
-def _joined(meshes: list[Mesh]) -> Mesh:
-    starts = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
-    pairs = zip(meshes, starts[:-1].astype(np.int32), strict=True)
-    return Mesh(
-        np.concatenate([mesh.vertices for mesh in meshes]),
-        np.concatenate([mesh.triangles + start for mesh, start in pairs]),
-        {
-            name: np.concatenate([mesh.attributes[name] for mesh in meshes])
-            for name in meshes[0].attributes
-        },
-    )
-
-
-def _radius_groups(radius: NDArray[Any]) -> list[NDArray[np.intp]]:
-    """Particles by radius: from the smallest on, those within a quarter of each other."""
-    order = np.argsort(radius, kind="stable")
-    groups, start = [], 0
-    ordered = radius[order]
-    while start < len(order):
-        end = int(np.searchsorted(ordered, ordered[start] * _SAME_RADIUS, side="right"))
-        groups.append(np.sort(order[start:end]))
-        start = end
-    return groups
-
-
-def surface_of(arrays: Channels, options: SurfaceOptions | None = None) -> Mesh:
-    """Surface of all particles of a frame, whatever their radii."""
-    chosen = options or SurfaceOptions()
-    position, radius = np.asarray(arrays["position"]), np.asarray(arrays["radius"], np.float64)
-    bad = np.flatnonzero(~(np.isfinite(position).all(axis=1) & (radius > 0)))
-    if bad.size:
-        raise RunnelError(
-            f"Particle {bad[0]} has position {position[bad[0]].tolist()} and radius "
-            f"{radius[bad[0]]:g}; a surface needs finite positions and positive radii."
-        )
-    carried = {name: arrays[name] for name in chosen.channels if name in arrays}
-    meshes = [
-        reconstruct(
-            position[group],
-            float(np.median(radius[group])),
-            {name: np.asarray(values)[group] for name, values in carried.items()},
-            chosen,
-        )
-        for group in _radius_groups(radius)
-    ]
-    return _joined(meshes) if meshes else _empty(carried)
 
 
 def surface(
@@ -203,23 +170,38 @@ def mesh_frames(
     """Write surfaces of frames (default: all) into `out` (DIR/mesh); returns the files.
 
     A frame without particles gives a file without triangles, so that sequences have no holes.
-    `on_frame(done, total)` is called after each frame.
+    Several frames are made at a time, each on a processor of its own. `on_frame(done, total)` is
+    called after each frame.
     """
-    _splashsurf()
     chosen, cache = options or SurfaceOptions(), Cache.open(cache_dir)
     if cache.scene.get("dimensions") == 2:
         raise RunnelError(f"{cache.directory}: a 2D scene has no surface to mesh.")
     target = cache.directory / "mesh" if out is None else Path(out)
     numbers = cache.frames() if frames is None else sorted(set(frames))
+    jobs = min(chosen.jobs or os.cpu_count() or 1, max(len(numbers), 1))
+    written: list[Path] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting: deque[Future[list[Path]]] = deque()
+        try:
+            for done, frame in enumerate(numbers, 1):
+                waiting.append(pool.submit(_mesh_frame, cache, frame, target, chosen))
+                # No more than these are in memory at a time.
+                while len(waiting) >= jobs or (waiting and done == len(numbers)):
+                    written += waiting.popleft().result()
+                    if on_frame is not None:
+                        on_frame(done - len(waiting), len(numbers))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return written
+
+
+def _mesh_frame(cache: Cache, frame: int, target: Path, options: SurfaceOptions) -> list[Path]:
+    arrays = _read(cache, frame, options)
     written = []
-    for done, frame in enumerate(numbers, 1):
-        arrays = _read(cache, frame, chosen)
-        for suffix, part in _parts(cache, arrays, chosen):
-            path = target / f"surface{suffix}_{frame:06d}.{chosen.format}"
-            write_mesh(path, surface_of(part, chosen))
-            written.append(path)
-        if on_frame is not None:
-            on_frame(done, len(numbers))
+    for suffix, part in _parts(cache, arrays, options):
+        path = target / f"surface{suffix}_{frame:06d}.{options.format}"
+        write_mesh(path, surface_of(part, options))
+        written.append(path)
     return written
 
 
@@ -267,8 +249,10 @@ def _write_ply(file: BinaryIO, mesh: Mesh) -> None:
     for name, values in mesh.attributes.items():
         table = values[:, None] if values.ndim == 1 else values
         width = table.shape[1]
-        default = (name,) if width == 1 else tuple(f"{name}_{k}" for k in range(width))
-        columns += list(zip(_PLY_NAMES.get(name, default), table.T, strict=True))
+        names = (name,) if width == 1 else tuple(f"{name}_{k}" for k in range(width))
+        if len(_PLY_NAMES.get(name, ())) == width:
+            names = _PLY_NAMES[name]
+        columns += list(zip(names, table.T, strict=True))
     rows = np.empty(len(mesh.vertices), np.dtype([(name, "<f4") for name, _ in columns]))
     for name, values in columns:
         rows[name] = values
@@ -289,9 +273,13 @@ def _write_obj(file: BinaryIO, mesh: Mesh) -> None:
             file.write((pattern * len(piece) % tuple(piece.ravel().tolist())).encode())
 
     lines("v %.7g %.7g %.7g\n", mesh.vertices)
-    normal = mesh.attributes.get("normal")
-    if normal is not None and len(normal):
+    normal, uv = mesh.attributes.get("normal"), mesh.attributes.get("uv")
+    corner = "%d"
+    if uv is not None and uv.ndim == 2 and uv.shape[1] == 2:
+        lines("vt %.7g %.7g\n", uv)
+        corner += "/%d"
+    if normal is not None:
         lines("vn %.5g %.5g %.5g\n", normal)
-        lines("f %d//%d %d//%d %d//%d\n", np.repeat(mesh.triangles + 1, 2, axis=1))
-    else:
-        lines("f %d %d %d\n", mesh.triangles + 1)
+        corner += "/%d" if "/" in corner else "//%d"
+    numbers = np.repeat(mesh.triangles + 1, corner.count("%"), axis=1)
+    lines(f"f {corner} {corner} {corner}\n", numbers)

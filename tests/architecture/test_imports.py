@@ -31,18 +31,19 @@ LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 800, 60
 
 # From the bottom up: a module imports from rows above its own here, or from its own package.
 LAYERS = (
-    "errors kernels presets",
+    "errors kernels presets images scene_folder",
     "params mesh_formats solver.calibration",
-    "meshes particles solver.model solver.acceleration",
+    "meshes particles collider_maps solver.model solver.acceleration",
     "scene fields backends.linker backends.probe",
     "backends.base",
     "schema motion backends.devices",
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
-    "solver.step bodies",
-    "simulation cache progress",
-    "preview surface report bench estimate",
-    "export",
+    "solver.step wetmap bodies",
+    "simulation cache progress surfacing solids",
+    "pilot",
+    "branching preview surface bench estimate",
+    "export leaks report",
     "cli",
     "__main__",
 )

@@ -11,7 +11,7 @@ import pytest
 from runnel import kernels
 from runnel.backends.base import FIELD
 from runnel.backends.reference.field import world_of
-from runnel.backends.reference.solids import signed_distances, velocities
+from runnel.backends.reference.solids import signed_distances, surface, velocities
 from runnel.fields.grid import SparseField, default_settings
 from runnel.fields.packed import far_table
 from runnel.fields.rasterize import field_of_mesh
@@ -33,9 +33,9 @@ __kernel void probe(
         const float phi = solid_distance(solids, x, &n);
         out[3 * i] = (float4)(n, phi);
         out[3 * i + 1] = (float4)(solid_velocity(solids, x), 0.0f);
-        real bound = distance_bound(solids, (real)x.x, (real)x.y, (real)x.z);
+        real bound = distance_bound(solids, (real)x.x, (real)x.y, (real)x.z, (real)3e38f);
         uint lane = 0;
-        out[3 * i + 2].x = LANE_OF(bound);
+        out[3 * i + 2] = (float4)(LANE_OF(bound), solid_surface(solids, x));
     }
 }
 """
@@ -60,6 +60,7 @@ class Probe:
         arguments = b._take("solids x_probe out")
         b._run(b._program(), "probe", -(-len(x) // 8), *arguments, np.uint32(len(x)), group=1)
         out = b._fetch("out", np.float32, 12, len(x))
+        self.surface = out[:, 9:12]
         return out[:, 3], out[:, :3], out[:, 4:7], out[:, 8]
 
 
@@ -156,6 +157,26 @@ def test_far_away_the_distance_grows(name, make_backend, monkeypatch):
     assert (abs(phi) > away / 3).all()
     assert (np.sign(field.background) * (n * x).sum(axis=1) > 0.4 * away).all()
     np.testing.assert_allclose(bound, phi, rtol=1e-5)
+
+
+def test_surface_values_agree(make_backend, monkeypatch):
+    """Friction, bounce and stickiness of a field, or of the row where it has none."""
+    rng = np.random.default_rng(4)
+    probe = Probe(make_backend, monkeypatch)
+    plain = SHAPES["ball"]
+    values = rng.uniform(0, 1, (plain.leaves, 729, 3)).astype(np.float32)
+    turn = random_rotation(rng)
+    row = solid(FIELD, (2.0,), origin=np.array([1.0, 2, 3]), rotation=turn)
+    row[2:5] = 0.25, 0.5, 0.75
+    voxels = plain.voxel_places()[abs(plain.values) < plain.band / 2]
+    x = rng.choice(voxels, 2000) + rng.normal(0, 0.3 * plain.voxel, (2000, 3))
+    x = (2.0 * x @ turn + [1, 2, 3]).astype(np.float32)
+    for field in (plain, replace(plain, surface=values)):
+        probe.ask(row, [field], x)
+        world = world_of(row[None], [field])
+        expected = np.array([surface(world, 0, *map(float, point)) for point in x])
+        assert abs(probe.surface - expected).max() < 2e-4
+    assert np.ptp(expected) > 0.5
 
 
 def test_tiles_know_the_way_to_the_surface():

@@ -140,7 +140,10 @@ def _part(key: str, cls: type, data: dict[str, Any]) -> st.SearchStrategy[dict[s
         }
         return table(cls, **fixed) | table(cls, **emitter)
     if key == "collider":
-        return table(cls, body=st.just("animated"))
+        # Maps belong to meshes, of which there are none here.
+        maps = ("friction_map", "bounce_map", "stickiness_map", "wet_friction", "wet_stickiness")
+        none = {name: st.none() for name in maps}
+        return table(cls, body=st.just("animated"), wet_map=st.just("none"), **none)
     if key == "force":
         return table(cls, axis=vectors(0.1, 1.0))
     return table(cls)

@@ -390,9 +390,14 @@ def test_info_reports_damage(
     copy = tmp_path / "copy"
     shutil.copytree(cache_dir, copy)
     frame = Cache.open(copy).frame_path(4)
-    frame.write_bytes(frame.read_bytes()[:-40])
-    assert main(["info", str(copy)]) == 0
+    raw = bytearray(frame.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    frame.write_bytes(raw)
+    assert main(["info", str(copy)]) == 0  # looks at sizes only
     assert main(["info", str(copy), "--verify"]) == 1
+    assert "frame_000004" in capsys.readouterr().err
+    frame.write_bytes(raw[:-40])
+    assert main(["info", str(copy)]) == 1
     assert "frame_000004" in capsys.readouterr().err
 
 
@@ -447,7 +452,6 @@ def test_preview(cache_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_mesh(cache_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pysplashsurf")
     out = tmp_path / "mesh"
     flags = ["--frames", "8", "--format", "obj", "--smoothing-rounds", "0"]
     assert main(["mesh", str(cache_dir), "--out", str(out), *flags]) == 0

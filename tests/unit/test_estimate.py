@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import runnel
+from runnel.cache import Cache
 from runnel.colliders import pack_solids
 from runnel.estimate import (
+    PROGRAM_BYTES,
     Rate,
     distances,
     estimate,
     initial_bytes,
     likely_speed,
+    scene_rate,
     warnings,
 )
 from runnel.motion import motion_of
+from runnel.pilot import fly
 from runnel.scene import Scene, example, example_names
 from runnel.shapes import shape_of
 from runnel.simulation import Simulation
@@ -50,6 +59,82 @@ def test_memory_is_about_what_a_run_takes(opencl_device: Any, support: float) ->
     cost = estimate(it)
     assert 0.8 < cost.device_bytes / used["device"] < 1.2
     assert 1.0 < cost.host_bytes / used["host"] < 1.5  # with copies of a frame
+
+
+@pytest.mark.parametrize("name", example_names())
+def test_memory_and_disk_of_shipped_scenes(name: str, tmp_path: Path) -> None:
+    """Their first frames, within 30 %; the numbers of particles of those without sinks exactly."""
+    shipped = example(name)
+    first = shipped.frames[0]
+    it = shipped.with_overrides([f"frames=[{first}, {first + 3}]"])
+    cost = estimate(it)
+    used: list[int] = []
+    cache = Cache.create(tmp_path, it.to_dict())
+    with Simulation(it, timed=False) as sim:
+        for frame in range(first, first + 4):
+            sim.advance(frame)
+            cache.write(frame, {n: sim.particles[n] for n in it.output.channels}, {"x": [1.0] * 90})
+            used.append(sum(sim.bytes.values()))
+        cache.write_checkpoint(first, *sim.state())
+        cache.write_checkpoint(sim.frame, *sim.state())
+    stored = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert cost.bytes == pytest.approx(max(used), rel=0.3)
+    assert cost.disk_bytes == pytest.approx(stored, rel=0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fountain", "vortex_streams"])
+def test_a_pilot_knows_what_stays(name: str) -> None:
+    """Two seconds of scenes with emitters, less fine; the pilot is coarser still."""
+    data = example(name).to_dict() | {"frames": [1, 60]}
+    for source in data["source"]:
+        source["spacing"] *= 1.6
+    it = Scene.from_dict(data)
+    alive, steps = [], 0
+    with Simulation(it, timed=False) as sim:
+        for frame in range(it.frames[0], it.frames[1] + 1):
+            alive.append(sim.advance(frame).particles)
+            steps += sim.report.steps
+        used = sum(sim.bytes.values())
+    pilot = fly(it, particles=600)
+    cost = estimate(it, pilot=pilot)
+    assert pilot.particles < 0.5 * max(alive)
+    assert cost.particles == pytest.approx(max(alive), rel=0.3)
+    assert cost.bytes == pytest.approx(used, rel=0.3)
+    each = sum({"position": 12, "velocity": 12}.get(n, 4) for n in it.output.channels)
+    stored = sum(alive) * each + 5000 * len(alive) + 2 * 56 * max(alive)
+    assert cost.disk_bytes == pytest.approx(stored, rel=0.3)
+    assert sum(leg.steps for leg in pilot.legs) == pytest.approx(steps, rel=0.5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_program_itself_takes_what_is_told(tmp_path: Path) -> None:
+    """Most memory of a process that runs a shipped scene, as the system counts it."""
+    code = (
+        "import re, sys\n"
+        "from runnel.cli import main\n"
+        "main(['run', 'dam_break', '--frames', '1-2', '--quiet', '--out', sys.argv[1]])\n"
+        "status = open('/proc/self/status').read()\n"
+        "print('most', 1024 * int(re.search(r'VmHWM:\\s+(\\d+)', status)[1]))\n"
+    )
+    core = str(Path(runnel.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "c")],
+        env={**os.environ, "PYTHONPATH": core}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    most = int(done.stdout.split("most")[1])
+    assert PROGRAM_BYTES + estimate(example("dam_break")).bytes == pytest.approx(most, rel=0.3)
+
+
+def test_a_scenes_own_rate_explains_its_pilot() -> None:
+    """With the rate that follows from a pilot, the pilot's own scene takes the pilot's time."""
+    it = scene(frames=[1, 6])
+    pilot = fly(it)
+    rate = scene_rate(it, Rate(step=1000, iteration=100, launch=1e5), pilot)
+    spent = 1e-3 * sum(leg.milliseconds for leg in pilot.legs)
+    cost = estimate(it, rate, pilot)
+    assert cost.seconds_per_frame is not None
+    assert cost.seconds_per_frame * cost.frames == pytest.approx(spent, rel=0.01)
 
 
 def test_initial_memory_leaves_emitters_out() -> None:

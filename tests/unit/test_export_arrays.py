@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from runnel.cli import main
 from runnel.errors import RunnelError, SceneError
 from runnel.export import FORMATS, ExportOptions, export_frames
 from runnel.export.frames import turning
+from runnel.surface import SurfaceOptions, mesh_frames
 
 from .export_caches import channels, filled
 
@@ -211,3 +213,30 @@ def test_exporting_loads_no_heavy_library(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_long_shots_stream(tmp_path: Path) -> None:
+    """Four times the frames take no more memory: export, verification, surfaces, report."""
+
+    def most(frames: int) -> list[int]:
+        folder = tmp_path / str(frames)
+        axis = np.arange(20, dtype=np.float32) * np.float32(0.1)
+        points = np.stack(np.meshgrid(axis, axis, axis), -1).reshape(-1, 3)
+        cache = Cache.create(folder, {"name": "long"})
+        for frame in range(1, frames + 1):
+            cache.write(frame, {"position": points, "radius": np.full(8000, 0.05, np.float32)})
+        peaks = []
+        for work in (
+            lambda: export_frames(folder, ExportOptions(format="ply")),
+            lambda: cache.verify(finite=True),
+            lambda: mesh_frames(folder, options=SurfaceOptions(jobs=1, cube_size=2.0)),
+        ):
+            tracemalloc.start()
+            work()
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        return peaks
+
+    most(1)  # compiles
+    for few, many in zip(most(4), most(16), strict=True):
+        assert many < 1.3 * few

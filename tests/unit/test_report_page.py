@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -77,7 +80,7 @@ def test_page_is_well_formed_and_needs_nothing_from_outside(tmp_path):
     page, data = write_report(tmp_path)
     text = page.read_text(encoding="utf-8")
     checker = checked(text)
-    assert checker.links == []
+    assert all(link.startswith("data:image/png;base64,") for link in checker.links)
     assert checker.tags.count("svg") == 6
     assert "script" not in checker.tags
     assert "b" in checker.tags  # of the tiles, not of the scene's name
@@ -88,14 +91,98 @@ def test_page_is_well_formed_and_needs_nothing_from_outside(tmp_path):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_contact_sheet_is_linked_relatively(tmp_path):
-    filled(tmp_path / "cache")
-    (tmp_path / "cache" / "preview").mkdir()
-    (tmp_path / "cache" / "preview" / "contact_sheet.png").write_bytes(b"")
+def test_pictures_are_inside(tmp_path):
+    """The contact sheet that is there, or a fresh one; the page can be moved alone."""
+    filled(tmp_path)
+    fresh = checked(write_report(tmp_path)[0].read_text()).links
+    assert base64.b64decode(fresh[0].split(",")[1]).startswith(b"\x89PNG")
+    (tmp_path / "preview").mkdir()
+    (tmp_path / "preview" / "contact_sheet.png").write_bytes(b"\x89PNG as it is")
+    page, _ = write_report(tmp_path, tmp_path / "elsewhere")
+    links = checked(page.read_text()).links
+    assert base64.b64decode(links[0].split(",")[1]) == b"\x89PNG as it is"
+
+
+def with_books(folder):
+    cache = Cache.create(folder, SCENE)
+    for frame in (1, 2):
+        report = {
+            "mass": 90.0 * frame,
+            "ledger": {"given": {"dam": 80.0, "<jet>": 30.0}, "removed": 20.0, "expected": 90.0},
+            "memory": {"device": 2e6, "host": 1e6, "process": 3e8 * frame},
+            "leaks": 3 - frame,
+        }
+        cache.write(frame, {"position": np.zeros((3, 3), np.float32)}, report)
+    return cache
+
+
+def test_books_leaks_and_memory(tmp_path):
+    totals = summarize(with_books(tmp_path))["totals"]
+    assert totals["books"] == pytest.approx(1.0)
+    assert totals["leaks"] == 2
+    assert totals["memory"] == 6e8
+    text = write_report(tmp_path)[0].read_text()
+    checked(text)
+    for words in ("source &lt;jet&gt;", "given by sources", "Leaked particles", "Memory [MB]"):
+        assert words in text
+    assert "600 MB" in text
+
+
+# ---- in a browser
+
+
+def browser():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    return None
+
+
+def visit(page, folder):
+    """Screenshot, the page as the browser understood it, and what its console said. Offline."""
+    shot = folder / "shot.png"
+    command = [
+        browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+        f"--user-data-dir={folder / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--enable-logging=stderr", "--window-size=1200,2000",
+    ]  # fmt: skip
+    texts = []
+    for more in ([f"--screenshot={shot}"], ["--dump-dom"]):
+        done = subprocess.run(
+            [*command, *more, page.as_uri()], capture_output=True, text=True, timeout=90, check=True
+        )
+        texts.append((done.stdout, [x for x in done.stderr.splitlines() if "CONSOLE" in x]))
+    return shot, texts[1][0], texts[0][1] + texts[1][1]
+
+
+@pytest.mark.skipif(browser() is None, reason="no chromium here: apt-get install chromium")
+def test_chromium_shows_the_page(tmp_path):
+    """Nothing in its console, all plots drawn, pictures loaded, in colour and not empty."""
+    from PIL import Image
+
+    with_books(tmp_path / "cache")
+    cache = Cache.open(tmp_path / "cache")
+    grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 9)] * 3), -1).reshape(-1, 3)
+    arrays = {"position": grid.astype(np.float32), "radius": np.full(len(grid), 0.06, np.float32)}
+    cache.write(3, arrays, {"mass": 1.0, "milliseconds": {"pressure": 3.0}, "steps": 2})
     page, _ = write_report(tmp_path / "cache")
-    assert checked(page.read_text()).links == ["preview/contact_sheet.png"]
-    page, _ = write_report(tmp_path / "cache", tmp_path / "elsewhere")
-    assert checked(page.read_text()).links == ["../cache/preview/contact_sheet.png"]
+    shot, dom, console = visit(page, tmp_path)
+    assert console == []
+    assert dom.count("<svg") == 5
+    assert dom.count('<img src="data:image/png') == 1
+    pixels = np.asarray(Image.open(shot).convert("RGB"), np.int64)
+    assert pixels.shape == (2000, 1200, 3)
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 500  # text, lines, a picture
+    lines = (np.abs(pixels - [0x2F, 0x7F, 0xC2]).sum(axis=2) < 12).sum()
+    assert lines > 500  # of the plots
+
+
+@pytest.mark.skipif(browser() is None, reason="no chromium here: apt-get install chromium")
+def test_the_browser_does_complain(tmp_path):
+    """The check above can fail."""
+    page = tmp_path / "bad.html"
+    page.write_text("<script>console.error('bad'); nothing.at.all</script>")
+    assert len(visit(page, tmp_path)[2]) >= 2
 
 
 @pytest.mark.parametrize("report", [None, {}, {"mass": None, "milliseconds": "x", "momentum": [1]}])

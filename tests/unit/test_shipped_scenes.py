@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,9 @@ from runnel.errors import SceneError
 from runnel.scene import Box, Scene, example, example_names, example_path
 
 COUNTS = {
+    "bear_pool": 8_400,
     "box_fluid_2d": 2_000,
+    "cobbles_drain": 5_040,
     "dam_break": 29_791,
     "dam_ratio_02": 16_000,
     "dam_ratio_02_mixed": 24_149,
@@ -20,15 +23,21 @@ COUNTS = {
     "dam_ratio_3_mixed": 24_149,
     "floating_boxes": 21_600,
     "fountain": 14_060,
+    "friction_plate": 4_096,
+    "glass_filling": 4_717,
     "hydrostatic_tank": 8_000,
+    "paddle": 4_312,
     "raft": 29_700,
     "rayleigh_taylor": 18_000,
     "seven_liquids": 19_089,
+    "shell_waterfall": 10_603,
     "surface_tension_drops": 5_240,
     "swept_stack": 15_552,
     "viscosity_wedge": 10_725,
     "vortex_streams": 23_402,
+    "wet_wall": 5_925,
 }
+EMITTED = {"fountain", "glass_filling", "shell_waterfall", "vortex_streams", "wet_wall"}
 PROMISE = re.compile(r"^#\s+spacing ([\d./]+) m\s+(?:about )?([\d ]+) particles", re.MULTILINE)
 
 
@@ -72,7 +81,7 @@ def test_sizes_promised_in_the_comment(name: str) -> None:
         assert changed.estimate_particles() == pytest.approx(int(count.replace(" ", "")), rel=0.05)
 
 
-@pytest.mark.parametrize("name", sorted(set(COUNTS) - {"fountain", "vortex_streams"}))
+@pytest.mark.parametrize("name", sorted(set(COUNTS) - EMITTED))
 def test_estimate_is_what_the_sources_make(name: str) -> None:
     """Exact for boxes, within 7 % for small balls, whose surface cuts the lattice."""
     sources = pytest.importorskip("runnel.sources")
@@ -133,6 +142,26 @@ def test_fountain_removes_what_it_makes() -> None:
     assert scene.domain.mode == "kill"
     longer = scene.with_overrides(["frames=[1, 1000]"])
     assert longer.estimate_particles() == scene.estimate_particles()
+
+
+def test_meshes_are_what_the_script_makes() -> None:
+    """`python -m tests.tools.scene_meshes` writes them."""
+    from tests.tools.scene_meshes import FOLDER, files
+
+    made = files()
+    assert sorted(made) == sorted(path.name for path in FOLDER.iterdir())
+    for name, data in made.items():
+        assert (FOLDER / name).read_bytes() == data, name
+    assert sum(map(len, made.values())) < 400_000
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_files_of_scenes_come_along(name: str, tmp_path: Path) -> None:
+    """`runnel scenes --write` leaves something that loads by itself."""
+    from runnel.cli import main
+
+    assert main(["scenes", name, "--write", str(tmp_path)]) == 0
+    assert Scene.load(tmp_path / f"{name}.toml") == example(name)
 
 
 def test_unknown_example() -> None:

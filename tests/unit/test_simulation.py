@@ -115,6 +115,7 @@ def test_auto_steps_follow_the_fastest_particle() -> None:
 
     assert steps(0.0) == math.ceil(1 / 24 / 0.016)
     assert steps(12.0) == math.ceil(12.0 / 24 / D)
+    assert steps(12.0, cfl=1.5) == math.ceil(12.0 / 24 / (1.5 * D))
     assert steps(12.0, cfl=0.5) == math.ceil(12.0 / 24 / (0.5 * D))
     assert steps(0.0, max_time_step=0.005) == math.ceil(1 / 24 / 0.005)
 

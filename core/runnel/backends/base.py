@@ -79,6 +79,21 @@ class Contributions(NamedTuple):
     given: NDArray[np.float64]  # (n, 3), as of Backend.reactions
 
 
+def fastest_point(solids: Array, fields: Sequence[SparseField]) -> float:
+    """Speed that no point of a solid that can be passed exceeds [m/s]."""
+    fastest = 0.0
+    for row in solids[can_be_passed(solids)].astype(np.float64):
+        reach, own = float(np.linalg.norm(row[5:8])), 0.0
+        if row[0] == FIELD:
+            field = fields[int(row[27])]
+            reach = float(row[5] * np.linalg.norm(np.abs(field.bounds).max(axis=0)))
+            own = float(row[5]) * field.fastest
+        spin = float(np.linalg.norm(row[23:26]))
+        rigid = float(np.linalg.norm(row[20:23])) + (spin * reach if spin else 0.0)
+        fastest = max(fastest, rigid + own)
+    return fastest
+
+
 @dataclass(frozen=True)
 class Survey:
     max_speed: float  # [m/s]

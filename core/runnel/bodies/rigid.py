@@ -18,7 +18,7 @@ from ..backends.reference.solids import signed_distances
 from ..colliders import Solids
 from ..errors import SceneError, SimulationError
 from ..meshes import Mesh, read_mesh
-from ..motion import Motion, motion_of
+from ..motion import Motion, Pose, motion_of
 from ..params import Collider, MeshFile, Plane
 from ..scene import Scene
 from . import contacts
@@ -392,6 +392,17 @@ class RigidBodies:
             setattr(self, name, np.array(arrays[f"body_{name}"], np.float64))
         self._rotation = matrix_of(self.quaternion)
         self._update_inertia()
+
+    def body_poses(self) -> dict[str, Pose]:
+        """By collider: what takes its shape's own frame to where it is."""
+        found = {}
+        for k, (index, part) in enumerate(zip(self._parts, self._of_body, strict=True)):
+            start = motion_of(part, self._scene).pose(0.0)
+            turn = matrix_of(self.quaternion[k : k + 1])[0]
+            place = self.centre[k] + turn @ (start.translation - self._start[k])
+            name = part.name or f"collider_{index}"
+            found[name] = Pose(turn @ start.rotation, place, start.scale)
+        return found
 
     def poses(self) -> list[dict[str, Any]]:
         """For the cache: centre of mass, and the transform that takes the collider's shape, as its

@@ -282,6 +282,13 @@ class SoftBodies:
             velocity[rows[alive]] += change[alive].astype(np.float32)
         write("velocity", velocity)
 
+    def meshes(self) -> dict[str, Mesh]:
+        """By collider, in the world."""
+        return {
+            body.name or f"collider_{body.index}": Mesh(body.position.copy(), body.triangles)
+            for body in self.bodies
+        }
+
     def speed(self) -> float:
         """Of the fastest vertex [m/s]."""
         return max(float(np.linalg.norm(b.velocity, axis=1).max()) for b in self.bodies)

@@ -3,6 +3,7 @@
     manifest.json             scene, device, channel table, and one entry per finished frame
     frames/frame_000001.npz   one array per channel; a plain npz unless compressed with zstd
     checkpoints/checkpoint_000001.npz   full solver state, the last two
+    solids/solid_000.npz      meshes of colliders and bodies; their poses are in the frames' reports
 
 Every file is written aside, flushed to disk and renamed; the manifest follows the frame. So a frame
 that the manifest lists is complete, and one that it does not list never happened. Checksums of
@@ -11,7 +12,17 @@ File names come from frame numbers, never from the manifest. docs/decisions/0003
 """
 
 from .files import path_aside, plain, write_aside
-from .manifest import Channel, FrameEntry, Manifest
-from .store import Cache
+from .manifest import Branch, Channel, FrameEntry, Manifest
+from .store import CHECKPOINTS_KEPT, Cache
 
-__all__ = ["Cache", "Channel", "FrameEntry", "Manifest", "path_aside", "plain", "write_aside"]
+__all__ = [
+    "CHECKPOINTS_KEPT",
+    "Branch",
+    "Cache",
+    "Channel",
+    "FrameEntry",
+    "Manifest",
+    "path_aside",
+    "plain",
+    "write_aside",
+]

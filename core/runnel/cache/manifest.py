@@ -77,6 +77,22 @@ class FrameEntry:
         return cls(frame, count, size, sums, bounds, data["report"])
 
 
+@dataclass(frozen=True)
+class Branch:
+    """Where a cache that shares its first frames with another comes from."""
+
+    parent: str  # name of the other's folder, for people
+    digest: str  # of the other's scene
+    frame: int  # the last they share
+
+    @classmethod
+    def from_json(cls, data: Any) -> Branch | None:
+        if data is None:
+            return None
+        frame = number(data, "frame", -FRAME_LIMIT, FRAME_LIMIT)
+        return cls(text(data, "parent"), text(data, "digest"), frame)
+
+
 @dataclass
 class Manifest:
     """Everything about a cache except the particles."""
@@ -89,6 +105,7 @@ class Manifest:
     runnel: str  # version that wrote it
     channels: dict[str, Channel] = field(default_factory=dict)
     frames: dict[int, FrameEntry] = field(default_factory=dict)
+    branch: Branch | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All but the checksum, which write_manifest adds."""
@@ -102,6 +119,7 @@ class Manifest:
             "scene": self.scene,
             "scene_digest": self.digest,
             "channels": {name: dataclasses.asdict(item) for name, item in self.channels.items()},
+            "branch": None if self.branch is None else dataclasses.asdict(self.branch),
             "frames": [self.frames[frame].to_json() for frame in sorted(self.frames)],
         }
 
@@ -134,6 +152,7 @@ class Manifest:
             runnel=text(data, "runnel"),
             channels=channels,
             frames={entry.frame: entry for entry in entries},
+            branch=Branch.from_json(data.get("branch")),
         )
 
 

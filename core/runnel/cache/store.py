@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import CacheError
-from .files import plain, remove, sha256
+from .files import plain, remove, sha256, share
 from .manifest import (
     CHANNEL_NAME,
     COMPRESSIONS,
     FORMAT,
     FRAME_LIMIT,
     VERSION,
+    Branch,
     Channel,
     FrameEntry,
     Manifest,
@@ -85,11 +86,50 @@ class Cache:
         old = _previous(folder, fresh, overwrite)
         if old is not None and resume and _same_scene(old, fresh):
             # The digest stays the one the frames and checkpoints on disk carry.
-            fresh.digest, fresh.channels = old.digest, old.channels
+            fresh.digest, fresh.channels, fresh.branch = old.digest, old.channels, old.branch
             fresh.frames = cache._whole_frames(old.frames)
         cache._remove_leftovers()
         write_manifest(folder, fresh)
         cache._remove_unlisted()
+        return cache
+
+    @classmethod
+    def branch(
+        cls,
+        directory: str | os.PathLike[str],
+        parent: Cache,
+        frame: int,
+        scene: Mapping[str, Any],
+        **settings: Any,
+    ) -> Cache:
+        """A new cache that shares all frames up to `frame` with another; `settings` as of create.
+
+        The frames' files get a second name and are not copied. Neither cache needs the other: what
+        one rewrites or loses, the other keeps.
+        """
+        folder = Path(directory)
+        if folder.exists() and parent.directory.exists() and folder.samefile(parent.directory):
+            raise CacheError(f"{folder}: a branch needs a folder of its own.")
+        parent.entry(frame)
+        entries = {n: e for n, e in parent.manifest.frames.items() if n <= frame}
+        broken = entries.keys() - parent._whole_frames(entries).keys()
+        if broken:
+            raise CacheError(
+                f"{parent.frame_path(min(broken))}: is missing or cut short; simulate it again "
+                "with --resume before branching."
+            )
+        cache = cls.create(folder, scene, **settings)
+        with suppress(FileExistsError):
+            (folder / "frames").mkdir(parents=True)
+        for number in entries:
+            share(parent.frame_path(number), cache.frame_path(number))
+        cache.manifest = dataclasses.replace(
+            cache.manifest,
+            channels=dict(parent.channels),
+            frames=entries,
+            branch=Branch(parent.directory.resolve().name, parent.manifest.digest, frame),
+        )
+        write_manifest(folder, cache.manifest)
         return cache
 
     @classmethod
@@ -102,14 +142,19 @@ class Cache:
         device: str = "",
         fps: float = 24.0,
         compression: str = "none",
+        shared: Iterable[str] = (),
     ) -> Cache:
-        """Write a new manifest from the sound frame files, for when the old one is lost."""
+        """Write a new manifest from the sound frame files, for when the old one is lost.
+
+        `shared`: digests of the scenes that a branch has its first frames from.
+        """
         folder = Path(directory)
         manifest = _new_manifest(folder, scene, digest, device, fps, compression)
         cache = cls(folder, manifest)
+        digests = {manifest.digest, *shared}
         for path in sorted((folder / "frames").glob("frame_*.npz")):
             with suppress(CacheError), explained(path):
-                entry, channels = _entry_from_file(path, manifest.digest)
+                entry, channels = _entry_from_file(path, digests)
                 if cache.frame_path(entry.frame) == path:
                     manifest.channels.update(channels)
                     manifest.frames[entry.frame] = entry
@@ -166,7 +211,7 @@ class Cache:
     def info(self) -> dict[str, Any]:
         """What the cache holds, ready for JSON."""
         entries = [self.manifest.frames[frame] for frame in self.frames()]
-        present = set(self.manifest.frames)
+        present, branch = set(self.manifest.frames), self.manifest.branch
         span = range(min(present), max(present) + 1) if present else range(0)
         return {
             "directory": str(self.directory),
@@ -179,6 +224,7 @@ class Cache:
             "compression": self.manifest.compression,
             "channels": {name: dataclasses.asdict(item) for name, item in self.channels.items()},
             "bytes": sum(entry.bytes for entry in entries),
+            "branch": None if branch is None else dataclasses.asdict(branch),
             "missing": [frame for frame in span if frame not in present],
             "checkpoints": self.checkpoints(),
             "frames": [
@@ -226,7 +272,7 @@ class Cache:
             }
 
     def verify(self, frames: Iterable[int] | None = None, finite: bool = False) -> list[str]:
-        """Read everything, one frame at a time; one sentence per problem, none when all is well.
+        """Read frames (default: all, and checkpoints), one at a time; one sentence per problem.
 
         `finite`: nan and inf are problems too.
         """
@@ -243,6 +289,21 @@ class Cache:
             if finite:
                 path = self.frame_path(frame)
                 problems += [f"{path}: {text}" for text in _not_finite(arrays)]
+        for frame in self.checkpoints() if frames is None else ():
+            try:
+                self._read_checkpoint(frame)
+            except CacheError as error:
+                problems.append(str(error))
+        return problems
+
+    def cut_short(self) -> list[str]:
+        """One sentence per frame whose file is missing or has another size; reads none of them."""
+        problems = []
+        for frame, entry in sorted(self.manifest.frames.items()):
+            try:
+                Pack(self.frame_path(frame), entry.bytes).__exit__()
+            except CacheError as error:
+                problems.append(str(error))
         return problems
 
     # ---- writing
@@ -314,11 +375,15 @@ class Cache:
     # ---- checkpoints
 
     def write_checkpoint(
-        self, frame: int, arrays: Mapping[str, Array], meta: Mapping[str, Any]
+        self,
+        frame: int,
+        arrays: Mapping[str, Array],
+        meta: Mapping[str, Any],
+        keep: int = CHECKPOINTS_KEPT,
     ) -> None:
         """Store the full state after a frame: arrays of any shape, meta of JSON values.
 
-        The last two are kept, so that one survives whatever happens to the other.
+        The last `keep` stay, at least two, so that one survives whatever happens to the other.
         """
         ready = {name: _numbers(name, array) for name, array in arrays.items()}
         header = {
@@ -329,7 +394,7 @@ class Cache:
             "meta": plain(meta),
         }
         write_pack(self.checkpoint_path(frame), header, ready, "none")
-        for old in self.checkpoints()[:-CHECKPOINTS_KEPT]:
+        for old in self.checkpoints()[: -max(keep, CHECKPOINTS_KEPT)]:
             remove(self.checkpoint_path(old))
 
     def checkpoints(self) -> list[int]:
@@ -344,12 +409,15 @@ class Cache:
         """
         if frame is not None:
             return (frame, *self._read_checkpoint(frame))
+        return next(self.sound_checkpoints(), None)
+
+    def sound_checkpoints(self) -> Iterator[Checkpoint]:
+        """Those of this scene that do not lie after the last finished frame, newest first."""
         last = self.last_frame
         for candidate in reversed(self.checkpoints()):
             if last is not None and candidate <= last:
                 with suppress(CacheError):
-                    return (candidate, *self._read_checkpoint(candidate))
-        return None
+                    yield (candidate, *self._read_checkpoint(candidate))
 
     def _read_checkpoint(self, frame: int) -> tuple[dict[str, Array], dict[str, Any]]:
         path = self.checkpoint_path(frame)
@@ -363,7 +431,52 @@ class Cache:
             arrays = {name: pack.array(name, _layout(item)) for name, item in table.items()}
             return arrays, dict(header["meta"])
 
+    # ---- solids
+
+    def write_solid(
+        self, index: int, name: str, vertices: Array, triangles: Array, frame: int | None = None
+    ) -> None:
+        """Keep the mesh of a collider or body; with `frame`: of one that deforms, in the world."""
+        header = {"format": "runnel-solid", "version": VERSION, "name": name}
+        arrays = {"vertices": vertices.astype("<f4"), "triangles": triangles.astype("<i4")}
+        write_pack(self.solid_path(index, frame), header, arrays, "none")
+
+    def solids(self) -> list[int]:
+        """Numbers of the solids there are."""
+        pattern = re.compile(r"solid_(\d{3,6})(?:_-?\d{5,8})?\.npz")
+        found = (pattern.fullmatch(path.name) for path in (self.directory / "solids").glob("*"))
+        return sorted({int(match[1]) for match in found if match})
+
+    def read_solid(self, index: int, frame: int) -> tuple[str, Array, Array, bool]:
+        """Name, vertices (n, 3), triangles (m, 3) at a frame, and whether it deforms."""
+        deforms = self.solid_path(index, frame).exists()
+        path = self.solid_path(index, frame if deforms else None)
+        with explained(path), Pack(path) as pack:
+            header = pack.header()
+            if header["format"] != "runnel-solid":
+                raise Damaged("is no solid")
+            vertices, triangles = (
+                pack.array(name, _layout(header["arrays"][name]))
+                for name in ("vertices", "triangles")
+            )
+            if vertices.shape[1:] != (3,) or triangles.shape[1:] != (3,):
+                raise Damaged("holds a mesh of another shape")
+            if triangles.dtype.kind != "i" or not np.isfinite(vertices).all():
+                raise Damaged("holds no proper mesh")
+            if len(triangles) and not 0 <= triangles.min() <= triangles.max() < len(vertices):
+                raise Damaged("holds triangles of vertices that are not there")
+            return text(header, "name"), vertices, triangles, deforms
+
+    def clear_solids(self) -> None:
+        """Before a run keeps its own."""
+        for path in (self.directory / "solids").glob("solid_*.npz"):
+            remove(path)
+
     # ---- files
+
+    def solid_path(self, index: int, frame: int | None = None) -> Path:
+        number = "" if frame is None else f"_{frame:06d}"
+        return self.directory / "solids" / f"solid_{index:03d}{number}.npz"
 
     def frame_path(self, frame: int) -> Path:
         return self.directory / "frames" / f"frame_{frame:06d}.npz"
@@ -524,11 +637,11 @@ def _layout(item: Any) -> Layout:
     return Layout(dtype, shape)
 
 
-def _entry_from_file(path: Path, digest: str) -> tuple[FrameEntry, dict[str, Channel]]:
+def _entry_from_file(path: Path, digests: set[str]) -> tuple[FrameEntry, dict[str, Channel]]:
     """Entry of a frame file that proves sound, from what it says about itself."""
     with Pack(path) as pack:
         header = pack.header()
-        if (header["format"], header["scene_digest"]) != ("runnel-frame", digest):
+        if header["format"] != "runnel-frame" or header["scene_digest"] not in digests:
             raise Damaged("belongs to another scene")
         channels, sums = {}, {}
         for name, item in header["arrays"].items():

@@ -9,13 +9,24 @@ from typing import Any
 from ..backends import devices
 from ..backends.devices import DeviceInfo
 from ..colliders import Sinks, Solids
-from ..estimate import Estimate, Rate, estimate, rate_of, warnings
+from ..estimate import (
+    PROGRAM_BYTES,
+    Estimate,
+    Rate,
+    estimate,
+    needs_pilot,
+    rate_of,
+    scene_rate,
+    warnings,
+)
+from ..pilot import fly
 from ..progress import duration
 from ..sources import emitters
 from . import scenes
 from .console import say, say_json, size_text
 
-MEASURED_PARTICLES = 8000
+MEASURED_PARTICLES = 16_000
+SMALL_PARTICLES = 1000
 
 
 def add_parser(commands: Any) -> None:
@@ -27,7 +38,9 @@ def add_parser(commands: Any) -> None:
     scenes.add_scene(parser)
     parser.add_argument("--device", default="auto", metavar="NAME", help="see `runnel devices`")
     parser.add_argument(
-        "--measure", action="store_true", help="time the device first, for a better estimate"
+        "--measure",
+        action="store_true",
+        help="run the scene with few particles and time the device first, for a better estimate",
     )
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     parser.set_defaults(command=run)
@@ -37,7 +50,12 @@ def run(args: argparse.Namespace) -> int:
     scene = scenes.load(args)
     Solids(scene), Sinks(scene), emitters(scene)  # what only building them finds
     info = devices.choose(args.device)
-    cost = estimate(scene, measured(info) if args.measure else rate_of(info))
+    rate, pilot = rate_of(info), None
+    if args.measure or needs_pilot(scene):
+        pilot = fly(scene, info)
+    if args.measure and pilot is not None:
+        rate = scene_rate(scene, measured(info), pilot)
+    cost = estimate(scene, rate, pilot)
     found = warnings(scene)
     if args.json:
         values = {**dataclasses.asdict(cost), "bytes": cost.bytes, "device": str(info)}
@@ -55,7 +73,8 @@ def _text(cost: Estimate, info: DeviceInfo) -> str:
     lines = [
         f"  particles  {cost.particles} at most",
         f"  memory     {size_text(cost.device_bytes)} on the device, "
-        f"{size_text(cost.host_bytes)} on the host",
+        f"{size_text(cost.host_bytes)} on the host, {size_text(PROGRAM_BYTES)} for the program",
+        f"  disk       {size_text(cost.disk_bytes)} without compression",
         f"  steps      {cost.steps_per_frame} per frame at {cost.speed:.2g} m/s, "
         f"about {cost.iterations} iterations each",
         f"  time       about {seconds:.2g} s per frame, "
@@ -65,12 +84,18 @@ def _text(cost: Estimate, info: DeviceInfo) -> str:
 
 
 def measured(info: DeviceInfo) -> Rate:
-    """Speed of a device from two short runs that differ in iterations."""
+    """Speed of a device from short runs that differ in iterations and particles."""
     from ..bench import bench, tank
 
     few, many = 2, 10
+    small = bench(tank(SMALL_PARTICLES, few), 9, info)
     low = bench(tank(MEASURED_PARTICLES, few), 9, info)
     high = bench(tank(MEASURED_PARTICLES, many), 9, info)
-    per_ms = 1e6 / low["particles"]
-    iteration = max(0.0, high["ms_per_step"] - low["ms_per_step"]) / (many - few) * per_ms
-    return Rate(step=max(0.0, low["ms_per_step"] * per_ms - few * iteration), iteration=iteration)
+    grown = low["particles"] - small["particles"]
+    slope = max(0.0, low["ms_per_step"] - small["ms_per_step"]) / grown  # ms per particle
+    launch = max(0.0, small["ms_per_step"] - slope * small["particles"])
+    spent = high["ms_per_step"] - low["ms_per_step"]
+    iteration = max(0.0, spent) / (many - few) / low["particles"]
+    step = max(0.0, slope - few * iteration)
+    # The tank has a wider kernel than that of which rates are told.
+    return Rate(step=1e6 * step, iteration=1e6 * iteration, launch=1e6 * launch)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,17 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends import devices
-from ..cache import Cache
+from ..backends.devices import DeviceInfo
+from ..branching import State, check_change, parent_scene, restore, state_at, taken_over
+from ..cache import CHECKPOINTS_KEPT, Cache
 from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import initial_bytes
+from ..leaks import Leaks
 from ..params import CHANNELS
 from ..preview.solids import body_path
 from ..progress import Progress, duration
 from ..scene import Scene
+from ..scene_folder import remember_folder
 from ..simulation import Simulation
+from ..solids import Solid, deformed, poses, solids_of
 from ..solver.step import StepReport
 from . import scenes
 from .console import complain, say, say_json, size_text
+from .log import LOG_NAME, RunLog
+from .memory import check_memory, resident_bytes
 
 INTERRUPTED = 130
 CHECKPOINT_EVERY = 10  # frames
@@ -59,6 +68,22 @@ def add_parser(commands: Any) -> None:
         default=CHECKPOINT_EVERY,
         metavar="N",
         help="frames between checkpoints; 0 for none but at an interrupt (default %(default)s)",
+    )
+    parser.add_argument(
+        "--keep-checkpoints",
+        type=int,
+        default=CHECKPOINTS_KEPT,
+        metavar="N",
+        help="most checkpoints kept, from which --branch starts at once (default %(default)s)",
+    )
+    parser.add_argument(
+        "--branch",
+        metavar="DIR",
+        help="go on from a frame of this cache with the settings given now; DIR stays as it is, "
+        "and the frames up to there are shared, not copied",
+    )
+    parser.add_argument(
+        "--from", dest="from_frame", type=int, metavar="FRAME", help="last frame that is shared"
     )
     parser.add_argument(
         "--compression", choices=("none", "zstd"), default="none", help="of the frames"
@@ -111,8 +136,8 @@ def run(args: argparse.Namespace) -> int:
     first, last = _frames(args, scene)
     limit = _memory_limit(args, scene)
     _check_channels(scene)
-    if args.checkpoint < 0:
-        raise SceneError("must not be negative", key="--checkpoint", value=args.checkpoint)
+    _check_numbers(args)
+    branch = _branch(args, scene)
     signals = Signals()
     with signals.watched():
         info = devices.choose(args.device)
@@ -120,19 +145,82 @@ def run(args: argparse.Namespace) -> int:
         progress = Progress(first, last, mode=mode)
         if info.note:
             progress.say(info.note)
+        try:
+            state = branch.state(info, limit, progress, signals) if branch else None
+        except Interrupted:
+            complain("interrupted before the branch began")
+            return INTERRUPTED
         with Simulation(scene, info, memory_limit=limit) as sim:
-            cache = Cache.create(
-                args.out,
-                scene.to_dict(defaults=True),
-                digest=scene.digest(),
-                device=sim.device_name,
-                fps=scene.fps,
-                compression=args.compression,
-                overwrite=args.overwrite,
-                resume=args.resume,
-            )
-            job = Job(args, sim, cache, first, last, signals, progress)
-            return job.work()
+            cache = _open_cache(args, scene, sim, branch)
+            remember_folder(cache.directory, scene.directory)
+            with RunLog(cache.directory / LOG_NAME, progress) as log:
+                log.begin(sys.argv[1:], scene, sim, info)
+                if state is not None:
+                    restore(sim, state, str(args.branch))
+                    cache.write_checkpoint(sim.frame, *sim.state())
+                job = Job(args, sim, cache, first, last, signals, progress, limit)
+                return log.end(job.work())
+
+
+@dataclass
+class Fork:
+    """The cache and frame that a run goes on from."""
+
+    parent: Cache
+    frame: int
+    old: Scene
+    new: Scene
+
+    def state(
+        self, info: DeviceInfo, limit: int | None, progress: Progress, signals: Signals
+    ) -> State:
+        found = state_at(
+            self.parent, self.old, self.frame, info, limit, progress.say, signals.check
+        )
+        return taken_over(found, self.old, self.new)
+
+
+def _branch(args: argparse.Namespace, scene: Scene) -> Fork | None:
+    """What --branch and --from mean; None: no branch, or one that --resume goes on with."""
+    if args.branch is None:
+        if args.from_frame is not None:
+            raise SceneError("goes with --branch", key="--from", value=args.from_frame)
+        return None
+    if args.resume and (Path(args.out) / "manifest.json").exists():
+        return None
+    parent = Cache.open(args.branch)
+    frame = parent.last_frame if args.from_frame is None else args.from_frame
+    if frame is None or frame not in parent.frames():
+        have = parent.frames()
+        extent = f"{have[0]} to {have[-1]}" if have else "none yet"
+        raise SceneError(f"{args.branch} holds frames {extent}", key="--from", value=frame)
+    old = parent_scene(parent, scene)
+    check_change(old, scene)
+    return Fork(parent, frame, old, scene)
+
+
+def _open_cache(
+    args: argparse.Namespace, scene: Scene, sim: Simulation, branch: Fork | None
+) -> Cache:
+    settings: dict[str, Any] = {
+        "digest": scene.digest(),
+        "device": sim.device_name,
+        "fps": scene.fps,
+        "compression": args.compression,
+        "overwrite": args.overwrite,
+    }
+    story = scene.to_dict(defaults=True)
+    if branch:
+        return Cache.branch(args.out, branch.parent, branch.frame, story, **settings)
+    return Cache.create(args.out, story, resume=args.resume, **settings)
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    if args.checkpoint < 0:
+        raise SceneError("must not be negative", key="--checkpoint", value=args.checkpoint)
+    if args.keep_checkpoints < CHECKPOINTS_KEPT:
+        message = f"must be {CHECKPOINTS_KEPT} or more"
+        raise SceneError(message, key="--keep-checkpoints", value=args.keep_checkpoints)
 
 
 def _frames(args: argparse.Namespace, scene: Scene) -> tuple[int, int]:
@@ -180,10 +268,16 @@ class Job:
     last: int
     signals: Signals
     progress: Progress
+    limit: int | None = None  # of memory [bytes]
     started: float = field(default_factory=time.perf_counter)
+    solids: list[Solid] = field(init=False)
+    leaks: Leaks = field(init=False)
 
     def work(self) -> int:
+        self.solids = solids_of(self.sim.scene)
+        self.leaks = Leaks(self.sim.scene)
         with self.progress:
+            self._keep_solids()
             self._resume()
             try:
                 self._simulate()
@@ -219,6 +313,8 @@ class Job:
 
     def _after_step(self, step: StepReport) -> None:
         self.signals.check()
+        if self.limit is not None:
+            check_memory(self.sim, self.limit)
         share = self.sim.share_of_frame
         if share:
             self.progress.within(
@@ -237,7 +333,7 @@ class Job:
             self.progress.say(f"{self.args.out}: no checkpoint, starting at the first frame")
             return
         frame, arrays, meta = found
-        self.sim.restore(arrays, meta)
+        restore(self.sim, (arrays, meta), str(self.cache.checkpoint_path(frame)))
         self.cache.truncate(frame)
         self.progress.say(f"{self.args.out}: going on after frame {frame}")
 
@@ -248,10 +344,43 @@ class Job:
         arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
         _refuse_bad(arrays, sim.frame)
         self._write_bodies()
-        self.cache.write(sim.frame, arrays, sim.report.to_dict())
+        report = {**sim.report.to_dict(), **self._solids(), **self._books()}
+        self.cache.write(sim.frame, arrays, report)
+        sim.write_wet_maps(self.cache.directory / "wetmaps")
         every = self.args.checkpoint
         if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
-            self.cache.write_checkpoint(sim.frame, *sim.state())
+            self.cache.write_checkpoint(sim.frame, *sim.state(), keep=self.args.keep_checkpoints)
+
+    def _books(self) -> dict[str, Any]:
+        """What the report page tells of a frame besides the solver's numbers."""
+        sim, ledger = self.sim, self.sim.ledger
+        given = {name: account.mass for name, account in ledger.emitted.items()}
+        memory = {**sim.bytes, "process": resident_bytes()}
+        leaks = self.leaks.count(sim.frame, sim.particles["position"], sim.particles["radius"])
+        books = {"given": given, "removed": ledger.removed.mass, "expected": ledger.mass}
+        return {"ledger": books, "memory": memory, "leaks": leaks}
+
+    def _keep_solids(self) -> None:
+        """Meshes of colliders, for exporters; without them the shot is whole all the same."""
+        if not self.args.resume:  # those of frames that are kept stay
+            self.cache.clear_solids()
+        for solid in self.solids:
+            if solid.mesh is not None:
+                mesh = solid.mesh
+                self.cache.write_solid(solid.index, solid.name, mesh.vertices, mesh.triangles)
+
+    def _solids(self) -> dict[str, Any]:
+        """Where the solids are in this frame; bodies that the fluid moves say so themselves."""
+        sim, scene = self.sim, self.sim.scene
+        meshes = sim.body_meshes()
+        for solid in self.solids:
+            if solid.deforms:
+                mesh = meshes.get(solid.name) or deformed(scene, solid, sim.frame)
+                self.cache.write_solid(
+                    solid.index, solid.name, mesh.vertices, mesh.triangles, sim.frame
+                )
+        found = poses(scene, self.solids, sim.frame, sim.body_poses())
+        return {"poses": found} if found else {}
 
     def _write_bodies(self) -> None:
         """Deformable bodies as meshes, ahead of the frame: one that is listed has them all."""
@@ -268,7 +397,7 @@ class Job:
         """Leave a cache from which `--resume` goes on at this very step."""
         frame = self.sim.frame
         if self.cache.last_frame == frame:
-            self.cache.write_checkpoint(frame, *self.sim.state())
+            self.cache.write_checkpoint(frame, *self.sim.state(), keep=self.args.keep_checkpoints)
             complain(f"interrupted after frame {frame}; --resume goes on from there")
         else:
             complain("interrupted before the first frame was written")

@@ -11,14 +11,16 @@ from typing import Any
 from ..backends import devices
 from ..cache import Cache
 from ..errors import SceneError
-from ..scene import example_names, example_path
+from ..scene import example, example_names, example_path
 from .console import complain, say, say_json, size_text, table
 
 
 def add_parsers(commands: Any) -> None:
-    info = commands.add_parser("info", help="what a cache holds, frame by frame")
+    info = commands.add_parser("info", help="what a cache holds, frame by frame; is it whole?")
     info.add_argument("dir", metavar="DIR", help="folder of a cache")
-    info.add_argument("--verify", action="store_true", help="read everything and check it")
+    info.add_argument(
+        "--verify", action="store_true", help="read and check everything, not only sizes of files"
+    )
     info.add_argument("--json", action="store_true", help="the result as JSON")
     info.set_defaults(command=show_info)
 
@@ -40,14 +42,16 @@ def add_parsers(commands: Any) -> None:
 
 def show_info(args: argparse.Namespace) -> int:
     cache = Cache.open(args.dir)
-    problems = cache.verify(finite=True) if args.verify else []
+    problems = cache.verify(finite=True) if args.verify else cache.cut_short()
     facts = cache.info()
     if args.json:
-        say_json({**facts, "problems": problems} if args.verify else facts)
+        say_json({**facts, "verified": args.verify, "problems": problems})
         return 1 if problems else 0
     say(f"{args.dir}: {facts['scene']!r}, {len(facts['frames'])} frames at {facts['fps']:g} fps")
     say(f"  {size_text(facts['bytes'])}, written by Runnel {facts['runnel']} on {facts['device']}")
     say(f"  channels {', '.join(facts['channels'])}")
+    if facts["branch"]:
+        say("  shares its frames up to {frame} with {parent!r}".format(**facts["branch"]))
     if facts["missing"]:
         say(f"  missing frames {', '.join(map(str, facts['missing']))}")
     if facts["checkpoints"]:
@@ -57,6 +61,8 @@ def show_info(args: argparse.Namespace) -> int:
     say(table(head, [_frame_row(frame) for frame in facts["frames"]], left=0))
     for problem in problems:
         complain(problem)
+    if args.verify and not problems:
+        say("all frames and checkpoints are as written")
     return 1 if problems else 0
 
 
@@ -130,6 +136,10 @@ def _write_scenes(paths: dict[str, Path], folder: Path, force: bool) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for name, path in paths.items():
         targets[name].write_bytes(path.read_bytes())
+        for file in example(name).files():
+            target = folder / file.relative_to(path.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.read_bytes())
         say(str(targets[name]))
     return 0
 

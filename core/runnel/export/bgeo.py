@@ -41,6 +41,9 @@ class BgeoWriter:
         for name, mesh in frame.surfaces.items():
             written.append(path.with_name(f"{name}.{frame.number:04d}{self.suffix}"))
             write_bgeo(written[-1], polygons(mesh, frame))
+        if frame.solids:
+            written.append(path.with_name(f"colliders.{frame.number:04d}{self.suffix}"))
+            write_bgeo(written[-1], solid_polygons(frame))
         return written
 
     def finish(self, folder: Path, files: dict[int, Path]) -> list[Path]:
@@ -73,6 +76,27 @@ def polygons(mesh: Mesh, frame: Frame) -> Geometry:
         corners=mesh.triangles[:, ::-1].reshape(-1).astype(np.int32),
         starts=3 * np.arange(count, dtype=np.int32),
         sizes=np.full(count, 3, np.int32),
+    )
+
+
+def solid_polygons(frame: Frame) -> Geometry:
+    """Colliders and bodies in the world, each a group of polygons."""
+    groups: Groups = {}
+    starts = np.cumsum([0, *(len(solid.vertices) for solid in frame.solids)])
+    corners = [
+        solid.triangles[:, ::-1] + start for solid, start in zip(frame.solids, starts, strict=False)
+    ]
+    owner = np.repeat(np.arange(len(corners)), [len(part) for part in corners])
+    for number, solid in enumerate(frame.solids):
+        groups[_group_name(solid.name, groups)] = owner == number
+    return Geometry(
+        int(starts[-1]),
+        points={"P": np.concatenate([solid.placed for solid in frame.solids])},
+        detail=_detail(frame),
+        primitive_groups=groups,
+        corners=np.concatenate(corners).reshape(-1).astype(np.int32),
+        starts=3 * np.arange(len(owner), dtype=np.int32),
+        sizes=np.full(len(owner), 3, np.int32),
     )
 
 

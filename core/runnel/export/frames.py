@@ -16,6 +16,7 @@ from ..cache import Cache
 from ..errors import RunnelError
 from ..surface import Mesh
 from .options import ExportOptions
+from .solids import Solid, find_solids
 from .surfaces import find_surfaces
 
 Array = NDArray[Any]
@@ -47,6 +48,7 @@ class Frame:
     units: dict[str, str]  # of the channels, before scaling
     detail: dict[str, Any]  # numbers, and tuples of numbers, about the whole frame
     surfaces: dict[str, Mesh] = field(default_factory=dict)  # by name
+    solids: list[Solid] = field(default_factory=list)
 
     @property
     def count(self) -> int:
@@ -153,6 +155,7 @@ def read_frame(cache: Cache, number: int, options: ExportOptions, shot: Shot) ->
     if not isinstance(time, int | float):
         time = (number - cache.frames()[0]) / cache.fps
     surfaces = find_surfaces(cache, number) if options.surface else {}
+    solids = find_solids(cache, number, turn, shot.scale) if options.colliders else []
     return Frame(
         number=number,
         time=float(time),
@@ -160,6 +163,7 @@ def read_frame(cache: Cache, number: int, options: ExportOptions, shot: Shot) ->
         units=units,
         detail=_detail(report, number, float(time), turn, shot.scale),
         surfaces={name: _convert_mesh(mesh, turn, shot.scale) for name, mesh in surfaces.items()},
+        solids=solids,
     )
 
 

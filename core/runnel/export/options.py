@@ -25,6 +25,7 @@ class ExportOptions:
     scale: float = _option(1.0, "units of the files in a metre: 100 writes centimetres")
     up: str = _option("scene", "axis that points up in the files: y, z, or scene for the scene's")
     surface: bool = _option(False, "surfaces that `runnel mesh` wrote come along (usd, bgeo)")
+    colliders: bool = _option(False, "colliders and bodies come along as meshes (usd, bgeo)")
     voxel: float = _option(0.0, "size of voxels [m] (vdb); 0 takes the smallest radius")
 
     def __post_init__(self) -> None:
@@ -36,8 +37,9 @@ class ExportOptions:
             self._refuse("scale", "must be between 1e-06 and 1e+06")
         if not (math.isfinite(self.voxel) and 0 <= self.voxel <= 1e6):
             self._refuse("voxel", "must be between 0 and 1e+06")
-        if self.surface and self.format not in ("usd", "bgeo"):
-            self._refuse("surface", f"{self.format} files hold no surface; use usd or bgeo")
+        for name in ("surface", "colliders"):
+            if getattr(self, name) and self.format not in ("usd", "bgeo"):
+                self._refuse(name, f"{self.format} files hold no meshes; use usd or bgeo")
 
     def _refuse(self, name: str, message: str) -> None:
         raise SceneError(message, key=f"export.{name}", value=getattr(self, name))

@@ -15,7 +15,7 @@ from ..mesh_formats import READERS, ply_values
 from ..meshes import MAX_BYTES
 from ..surface import Mesh
 
-_KNOWN = {"velocity": ("vx", "vy", "vz"), "normal": ("nx", "ny", "nz")}
+_KNOWN = {"velocity": ("vx", "vy", "vz"), "normal": ("nx", "ny", "nz"), "uv": ("s", "t")}
 _PART = re.compile(r"(.+)_(\d+)")  # of a channel with several numbers
 
 

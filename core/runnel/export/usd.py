@@ -16,11 +16,13 @@ from ..cache import path_aside, write_aside
 from ..errors import RunnelError
 from ..surface import Mesh
 from .frames import Frame, Shot
+from .usd_solids import Solids, prim_name
 
 Array = NDArray[Any]
 
 ROOT = "/fluid"
 MASTER, MANIFEST = "particles.usda", "particles_manifest.usda"
+COLLIDERS = "colliders.usdc"
 # Channels with attributes of their own in UsdGeomPoints; the others become primvars.
 _OWN = ("position", "velocity", "radius", "id")
 _VECTORS = ("m", "m/s", "m/s^2", "1/s", "N")  # units whose triples are vectors in space
@@ -48,6 +50,7 @@ class UsdWriter:
         self.pxr = need_usd()
         # What the frames hold: prim -> (type, attributes -> (type, element size)).
         self._declared: dict[str, tuple[str, dict[str, tuple[Any, int]]]] = {}
+        self._solids = Solids(self.pxr)
 
     # ---- a frame
 
@@ -56,6 +59,16 @@ class UsdWriter:
         self._particles(stage, frame)
         for name, mesh in frame.surfaces.items():
             self._surface(stage, name, mesh, frame.number)
+        self._solids.take(frame)
+        taken: set[str] = set()
+        for solid in frame.solids:
+            if solid.deforms:
+                name = f"collider_{prim_name(solid.name, taken)}"
+                self._surface(stage, name, Mesh(solid.vertices, solid.triangles), frame.number)
+        self._export(stage, path)
+        return [path]
+
+    def _export(self, stage: Any, path: Path) -> None:
         with path_aside(path) as aside:
             try:
                 done = stage.GetRootLayer().Export(str(aside))
@@ -63,7 +76,6 @@ class UsdWriter:
                 raise RunnelError(f"{path}: cannot be written: {error}") from None
             if not done:
                 raise RunnelError(f"{path}: cannot be written.")
-        return [path]
 
     def _new_stage(self, suffix: str, first: int, last: int) -> Any:
         pxr = self.pxr
@@ -180,6 +192,8 @@ class UsdWriter:
         kind, values = self._typed(array, width, unit in _VECTORS, name == "color")
         if name == "color" and width == 3 and array.dtype.kind == "f":
             name = "displayColor"
+        elif name == "uv" and width == 2 and array.dtype.kind == "f":
+            name, kind = "st", self.pxr.Sdf.ValueTypeNames.TexCoord2fArray
         elements = 1 if width <= 4 and array.dtype.kind == "f" else width
         self._set(prim, f"primvars:{name}", values, kind, time, elements)
 
@@ -219,8 +233,15 @@ class UsdWriter:
         }
         # Into the layer, not through a stage, which would look for the clips at once.
         layer.GetPrimAtPath(ROOT).SetInfo("clips", {"default": clips})
+        written = [folder / MANIFEST]
+        if self._solids:
+            stage = self._new_stage(".usdc", frames[0], frames[-1])
+            self._solids.define(stage, f"{ROOT}/colliders")
+            self._export(stage, folder / COLLIDERS)
+            layer.subLayerPaths.append(f"./{COLLIDERS}")
+            written.append(folder / COLLIDERS)
         _write_text(folder / MASTER, layer.ExportToString())
-        return [folder / MANIFEST, folder / MASTER]
+        return [*written, folder / MASTER]
 
     def _declarations(self, first: int, last: int) -> Any:
         """A layer with all prims and attributes and no values that change."""

@@ -93,6 +93,7 @@ class SparseField:
     index: NDArray[np.int32] | None = None  # (leaves, 729) nearest triangle, -1 unknown
     velocity: NDArray[np.float32] | None = None  # (leaves, 729, 3) [m/s]
     wall: NDArray[np.float32] | None = None  # (leaves, 729) psi of walls.py [m]
+    surface: NDArray[np.float32] | None = None  # (leaves, 729, 3) friction, bounce, stickiness
     mode: Mode = "outside"
     shift: float = 0.0  # how far the zero of the field is from the triangles [m]
     notes: tuple[str, ...] = field(default=())  # what its maker should tell people
@@ -104,13 +105,22 @@ class SparseField:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = (self.table, self.values, self.index, self.velocity, self.wall)
+        arrays = (
+            self.table, self.values, self.index, self.velocity, self.wall, self.surface,
+        )  # fmt: skip
         return sum(array.nbytes for array in arrays if array is not None)
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
         """Lowest and highest place of the table [m]; beyond it is the background."""
         return self.origin, self.origin + self.voxel * 8.0 * self.dims
+
+    @cached_property
+    def fastest(self) -> float:
+        """Largest velocity [m/s]; 0 without a velocity channel."""
+        if self.velocity is None:
+            return 0.0
+        return float(np.linalg.norm(self.velocity, axis=-1).max(initial=0.0))
 
     @cached_property
     def tiles(self) -> NDArray[np.int32]:

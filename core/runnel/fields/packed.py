@@ -4,9 +4,11 @@ Words of a field, offsets from its first:
 
     0:3 origin [m]; 3 1/voxel; 4 band [m]; 5 background [m]; 6:9 dims (int); 9 voxel [m]
     10 where values begin; 11 where velocities begin, 0 without (both uint)
-    13 where psi of walls.py begins, that of the values without (uint)
     12 from the sides of the table to the nearest leaf, at least [m]
-    HEADER: table (int), then values, psi, velocities (x, y, z of each value)
+    13 where psi of walls.py begins (uint): it lies beside the values, each time one after the other
+    14 where the bytes of clearance.py begin; 15 where surface values begin, 0 without (both uint)
+    HEADER: table (int), clearance, then (value, psi), velocities (x, y, z of each value), surface
+    values (friction, bounce, stickiness of each value)
 
 An entry of the table is a leaf or, below 0, -1 - (64 k + 2 way + side): side 1 in the solid, k the
 number of tiles (Chebyshev) to the nearest leaf, way 0..26 the neighbour that is one nearer to it
@@ -21,6 +23,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .clearance import clearances
 from .compile import serial
 from .grid import SparseField
 from .sample import INSIDE_TILE
@@ -84,17 +87,16 @@ def words_of(field: SparseField) -> Words:
     floats[3:6] = 1.0 / field.voxel, field.band, field.background
     ints[6:9] = field.dims
     floats[9], floats[12] = field.voxel, margin_of(field, table)
-    head[10] = HEADER + len(table)
-    parts = [head, table.view(np.uint32), _words(field.values)]
-    head[13] = end = head[10]
-    end += np.uint32(field.values.size)
-    if field.wall is not None:
-        head[13] = end
-        end += np.uint32(field.wall.size)
-        parts.append(_words(field.wall))
-    if field.velocity is not None:
-        head[11] = end
-        parts.append(_words(field.velocity))
+    head[14] = HEADER + len(table)
+    parts = [head, table.view(np.uint32), clearances(field).reshape(-1).view(np.uint32)]
+    end = sum(len(part) for part in parts)
+    both = np.stack([field.values, field.values if field.wall is None else field.wall], axis=-1)
+    for place, values in ((10, both), (11, field.velocity), (15, field.surface)):
+        if values is not None:
+            head[place] = end
+            parts.append(_words(values))
+            end += values.size
+    head[13] = head[10] + np.uint32(1)
     return np.concatenate(parts)
 
 

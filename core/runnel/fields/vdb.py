@@ -24,6 +24,7 @@ from ..meshes import Mesh
 from .grid import MEMORY, MODES, FieldSettings, Mode, SparseField, side_entry
 from .rasterize import field_of_mesh
 from .sample import LEAF
+from .vdb_probe import probe
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -178,9 +179,10 @@ def read_vdb(
     if not path.is_file():
         raise MeshError("there is no such file", file=path)
     module = openvdb()
+    probe(module, path)
     try:
         grids, _ = module.readAll(str(path))
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # the library's own kinds among them
         raise MeshError(f"is not a .vdb file that OpenVDB can read: {error}", file=path) from None
     try:
         chosen = _choose(module, grids, grid)

@@ -35,10 +35,20 @@ def attribute_field(field: SparseField, mesh: Mesh, values: ArrayLike) -> Single
             f"{len(given)} values for a mesh of {len(mesh.vertices)} vertices: an attribute needs "
             "one for each vertex, and a field made from that mesh."
         )
+    return corner_field(field, mesh, given[mesh.triangles])
+
+
+def corner_field(field: SparseField, mesh: Mesh, values: Floats) -> Singles:
+    """As attribute_field, of values (triangles, 3, width) of each triangle's corners."""
+    if field.index is None or values.shape[:2] != mesh.triangles.shape:
+        raise RunnelError(
+            f"values of {len(values)} triangles for a mesh of {len(mesh.triangles)}: each triangle "
+            "needs three, and the field must be made from that mesh."
+        )
     places = mesh.vertices / field.voxel - field.origin / field.voxel
     corners = np.ascontiguousarray(places[mesh.triangles].reshape(-1, 9))
-    result = np.zeros((field.leaves, 729, given.shape[1]), np.float32)
-    spread(field.tiles, field.index, corners, mesh.triangles, np.ascontiguousarray(given), result)
+    result = np.zeros((field.leaves, 729, values.shape[2]), np.float32)
+    spread(field.tiles, field.index, corners, np.ascontiguousarray(values, np.float64), result)
     return result
 
 
@@ -80,9 +90,7 @@ def same_topology(before: Mesh, now: Mesh) -> bool:
 
 
 @parallel
-def spread(
-    tiles: Ints, index: Ints, corners: Floats, triangles: Ints, values: Floats, result: Singles
-) -> None:
+def spread(tiles: Ints, index: Ints, corners: Floats, values: Floats, result: Singles) -> None:
     for leaf in prange(len(tiles)):
         for v in range(729):
             t = index[leaf, v]
@@ -91,6 +99,5 @@ def spread(
             x, y, z = float(v % 9), float(v // 9 % 9), float(v // 81)
             x, y, z = x + 8 * tiles[leaf, 0], y + 8 * tiles[leaf, 1], z + 8 * tiles[leaf, 2]
             a, b, c = nearest_weights(corners, t, x, y, z)
-            i, j, k = triangles[t, 0], triangles[t, 1], triangles[t, 2]
-            for w in range(values.shape[1]):
-                result[leaf, v, w] = a * values[i, w] + b * values[j, w] + c * values[k, w]
+            for w in range(values.shape[2]):
+                result[leaf, v, w] = a * values[t, 0, w] + b * values[t, 1, w] + c * values[t, 2, w]

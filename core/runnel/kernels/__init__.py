@@ -6,9 +6,19 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 ORDER = (
-    "common", "fields", "reactions", "solids", "neighbors", "density", "correction", "velocity",
-    "emission", "bodies",
-)  # fmt: skip
+    "common",
+    "fields",
+    "reactions",
+    "solids",
+    "containers",
+    "neighbors",
+    "lists",
+    "density",
+    "correction",
+    "velocity",
+    "emission",
+    "bodies",
+)
 
 
 def source() -> str:

@@ -45,8 +45,7 @@ __kernel void weigh_bodies(
             }
             if (!felt) continue;
             NEW_REACTION(bodies);
-            float3 unused = (float3)(0.0f);
-            wall_share(solids, solid_count, near, wall_in, x, 1.0f / h, &unused PASS_REACTION);
+            wall_share(solids, solid_count, near, wall_in, x, 1.0f / h, 0 PASS_REACTION);
             for (int k = 0; k < reaction->used; ++k)
                 add_load(sums + reaction->body[k] * LOADS, bodies + reaction->body[k] * BODY_COLUMNS, x, reaction->gradient[k], volume);
         }

@@ -31,13 +31,17 @@ typedef float8 __attribute__((aligned(4))) loose_float8;
 #define LOAD8_GLOBAL(a) (*(__global const loose_float8 *)(a))
 #define STORE8_GLOBAL(value, a) (*(__global loose_float8 *)(a) = (value))
 typedef uint8 __attribute__((aligned(4))) loose_uint8;
+#define STORE8(value, a) (*(loose_float8 *)(a) = (value))
 #define STORE8_INDICES(value, a) (*(loose_uint8 *)(a) = (value))
+#define LOAD8_INDICES(a) (*(const loose_uint8 *)(a))
 #define BYTES_TO_UINTS(v) __builtin_convertvector(v, uint8)
 #else
 #define LOAD8(a) vload8(0, a)
 #define LOAD8_GLOBAL(a) vload8(0, a)
 #define STORE8_GLOBAL(value, a) vstore8(value, 0, a)
+#define STORE8(value, a) vstore8(value, 0, a)
 #define STORE8_INDICES(value, a) vstore8(value, 0, a)
+#define LOAD8_INDICES(a) vload8(0, a)
 #define BYTES_TO_UINTS(v) convert_uint8(v)
 #endif
 typedef float8 real;
@@ -55,7 +59,19 @@ typedef int8 lanes_mask;
 #define SUM_LANES(v) (((v.s0 + v.s1) + (v.s2 + v.s3)) + ((v.s4 + v.s5) + (v.s6 + v.s7)))
 #define LANE_OF(v) (((float *)&v)[lane])
 #define FLAG_OF(v) (((int *)&v)[lane])
+typedef uint8 lanes_uint;
+#if INLINES_BUILTINS
+#define TO_INT(v) __builtin_convertvector(v, int8)
+#define TO_REAL(v) __builtin_convertvector(v, float8)
 #else
+#define TO_INT(v) convert_int8_rtz(v)
+#define TO_REAL(v) convert_float8(v)
+#endif
+#else
+typedef uint lanes_uint;
+#define TO_INT(v) ((int)(v))
+#define TO_REAL(v) ((float)(v))
+#define ANY_LANE(condition) (condition)
 typedef float real;
 typedef int lanes_mask;
 #define CLUSTER_INDEX ((uint)get_global_id(0) / CLUSTER)
@@ -109,6 +125,37 @@ inline real root(real x)
 }
 #else
 inline real root(real x) { return sqrt(x); }
+#endif
+
+#if LANES_IN_VECTOR
+// One bit per lane.
+inline uint bits_of(int8 inside)
+{
+#ifdef HAVE_AVX_RSQRT
+    union { int8 lanes; avx_float8 avx; } u;
+    u.lanes = inside;
+    return (uint)__builtin_ia32_movmskps256(u.avx);
+#else
+    const int8 b = inside & (int8)(1, 2, 4, 8, 16, 32, 64, 128);
+    return (uint)(((b.s0 | b.s1) | (b.s2 | b.s3)) | ((b.s4 | b.s5) | (b.s6 | b.s7)));
+#endif
+}
+#define ANY_LANE(condition) (bits_of(condition) != 0U)
+
+// Element places[k] of v, for each lane k.
+#if defined(HAVE_AVX_RSQRT) && defined(__AVX2__)
+typedef int avx_int8 __attribute__((vector_size(32)));
+inline float8 permuted(float8 v, uint8 places)
+{
+    union { float8 lanes; avx_float8 avx; } u = {v};
+    union { uint8 lanes; avx_int8 avx; } p = {places};
+    u.avx = __builtin_ia32_permvarsf256(u.avx, p.avx);
+    return u.lanes;
+}
+#define PERMUTE(v, places) permuted(v, places)
+#else
+#define PERMUTE(v, places) shuffle(v, places)
+#endif
 #endif
 
 // a b + c in one operation. Compilers fuse by themselves, but reorder sums first and miss some.
@@ -195,12 +242,9 @@ inline real power_of_dimension(real x) { return DIMENSIONS == 3 ? x * x * x : x 
 inline real power_of_8(real x) { return (x * x) * (x * x) * ((x * x) * (x * x)); }
 
 // A well-mixed 32-bit hash: the source of every "random" direction, the same on all devices.
-inline uint hash_uint(uint x)
-{
-    x ^= x >> 16; x *= 0x7feb352dU;
-    x ^= x >> 15; x *= 0x846ca68bU;
-    return x ^ (x >> 16);
-}
+#define MIX(x) x ^= x >> 16; x *= 0x7feb352dU; x ^= x >> 15; x *= 0x846ca68bU; return x ^ (x >> 16)
+inline uint hash_uint(uint x) { MIX(x); }
+inline lanes_uint hash_lanes(lanes_uint x) { MIX(x); }
 
 // Direction in the space of the scene, from a hash; not of unit length but never 0.
 inline float3 hash_direction(uint seed)
@@ -238,6 +282,8 @@ inline float3 hash_direction(uint seed)
 #else
 #define WEIGHT_J(j) 1.0f
 #endif
+// One coordinate of xp[j], alone: while the density is summed, its fourth number is being written by others.
+#define PLACE(xp, j, axis) (((__global const float *)((xp) + (j)))[axis])
 #define PHASE(i) as_uint(material_in[i].z)
 #define PARTICLE_ID(i) as_uint(material_in[i].w)
 #if MIXED_FLUIDS
@@ -280,22 +326,30 @@ inline real pair_slope(real3_t d, real h_i, real inverse_h_i, float h_j)
                                  + kernel_slope(r2 * square_j) * power_of_dimension((real)inverse_h_j) * square_j);
 }
 #elif KERNEL_EVEN && MODERATE_RADII
+#define IN_FEWEST_OPERATIONS 1
 // In the fewest operations: h^2 t = h^2 - r^2 is not divided by h^2, so values come in units of h^8, slopes in units of
 // h^6. Radii must not be extreme, or these powers leave the range of floats.
-inline real square_left(real3_t d, real h)
+inline real square_left(real3_t d, real h2)
 {
-    const real left = fused(-d.x, d.x, fused(-d.y, d.y, fused(-d.z, d.z, h * h)));
+    const real left = fused(-d.x, d.x, fused(-d.y, d.y, fused(-d.z, d.z, h2)));
     return MAX(left, (real)0.0f);
+}
+inline real w_of(real t, real i2)  // less a factor t^4
+{
+    return fused(t, fused(t, EVEN_2 * i2 * i2, EVEN_1 * i2), (real)EVEN_0);
+}
+inline real slope_of(real t, real i2)
+{
+    return fused(t, fused(t, -6.0f * EVEN_2 * i2 * i2, -5.0f * EVEN_1 * i2), (real)(-4.0f * EVEN_0)) * ((t * t) * t);
 }
 inline real pair_w(real3_t d, real h, real inverse_h, float h_j)
 {
-    const real t = square_left(d, h), i2 = inverse_h * inverse_h;
-    return fused(t, fused(t, EVEN_2 * i2 * i2, EVEN_1 * i2), (real)EVEN_0) * ((t * t) * (t * t));
+    const real t = square_left(d, h * h), t2 = t * t;
+    return w_of(t, inverse_h * inverse_h) * (t2 * t2);
 }
 inline real pair_slope(real3_t d, real h, real inverse_h, float h_j)
 {
-    const real t = square_left(d, h), i2 = inverse_h * inverse_h;
-    return fused(t, fused(t, -6.0f * EVEN_2 * i2 * i2, -5.0f * EVEN_1 * i2), (real)(-4.0f * EVEN_0)) * ((t * t) * t);
+    return slope_of(square_left(d, h * h), inverse_h * inverse_h);
 }
 #define PAIR_W_UNIT(inverse_h) power_of_8(inverse_h)
 #define PAIR_SLOPE_UNIT(inverse_h) (power_of_8(inverse_h) / ((inverse_h) * (inverse_h)))
@@ -316,6 +370,13 @@ inline real pair_slope(real3_t d, real h, real inverse_h, float h_j) { return ke
 #define PAIR_SLOPE_SCALE(inverse_h) \
     (same.y * SLOPE_SCALE * power_of_dimension(inverse_h) * (inverse_h) * (inverse_h) * PAIR_SLOPE_UNIT(inverse_h))
 #endif
+
+// Closer than the spacing at rest, over h^2: what the tensile correction acts on.
+#define CLOSE_SQUARE (4.0004f / (SUPPORT * SUPPORT))
+
+// ---- neighbour lists: a range is (first entry, number of entries and, above it, how many of them are close) ----
+#define LIST_END(range) ((range).x + ((range).y & 0xffffU))
+#define CLOSE_END(range) ((range).x + ((range).y >> 16))
 
 // ---- entries of neighbour lists: j, and above it a bit per lane that j is in reach of at the start of a step ----
 // Corrections keep to those pairs: one that comes into reach later may stand in the list of one side
@@ -339,6 +400,16 @@ inline real where_listed(uint entry, real value)
 #define ENTRY(j, lanes) (j)
 #define NEIGHBOR(entry) (entry)
 inline real where_listed(uint entry, real value) { return value; }
+#endif
+
+// h^2 of the lanes that an entry is for; of others a number so low that nothing is in reach. Eight lanes read it from a table by
+// the entry's bits: that takes no operation of the loop.
+#if MASKED_LISTS && LANES_IN_VECTOR
+#define REACH_SQUARE(entry, h) (reach_in[(entry) >> 24])
+#elif MASKED_LISTS
+#define REACH_SQUARE(entry, h) ((entry) >> (24 + get_global_id(0) % CLUSTER) & 1U ? (h) * (h) : -1e30f)
+#else
+#define REACH_SQUARE(entry, h) ((h) * (h))
 #endif
 
 // Bit tests: fast-math lets a compiler assume that isfinite() is always true.

@@ -28,7 +28,8 @@ inline real tensile_correction(
 // `acts` is known at each call: two versions of the loop, of which the one without is shorter.
 inline void add_correction(
     const int acts, float tensile, uint entry, real x, real y, real z, real p, real h, real inverse_h, real rho0, real sigma, float2 same,
-    __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
+    __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in, __global const real *reach_in,
+    real3_t *sum)
 {
     const uint j = NEIGHBOR(entry);
     const float4 q = xp_in[j];
@@ -36,7 +37,11 @@ inline void add_correction(
     const real3_t d = {x - q.x, y - q.y, z - q.z};
     real both = p + q.w;
     if (acts) both += tensile_correction(j, d, h, inverse_h, h_j, rho0, sigma, tensile, material_in, fluids_in);
+#ifdef IN_FEWEST_OPERATIONS
+    const real factor = both * slope_of(square_left(d, REACH_SQUARE(entry, h)), inverse_h * inverse_h);
+#else
     const real factor = where_listed(entry, WEIGHT_J(j) * both * pair_slope(d, h, inverse_h, h_j));
+#endif
     sum->x = fused(factor, d.x, sum->x);
     sum->y = fused(factor, d.y, sum->y);
     sum->z = fused(factor, d.z, sum->z);
@@ -71,18 +76,30 @@ inline float contact_distance(float h, uint id)
     return (h / SUPPORT) * (1.0f + 0.01f * (float)(hash_uint(id) >> 8) * (1.0f / 16777216.0f));
 }
 
+inline real contact_lanes(real h, lanes_uint id)
+{
+    return (h / SUPPORT) * (1.0f + 0.01f * TO_REAL(hash_lanes(id) >> 8) * (1.0f / 16777216.0f));
+}
+
+// The wall mirrors the change dp of a particle's pressure, but never its tension: walls do not attract.
+inline real mirrored_pressure(real total, real change)
+{
+    return MIN(total, (real)0.0f) - MIN(total - change, (real)0.0f);
+}
+
 // tensile: strength of s_ij, 0 after the first iteration of a step. It acts once: it is not bounded by a constraint, and adding it in
 // every iteration would tear strong tension apart.
 __kernel void correct_positions(
     // model
-    __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
+    __global const float8 *fluids_in, __global const float4 *wall_in, __global const real *reach_in, const float2 same,
     // state
     __global const float4 *material_in, __global const float4 *xp_in, __global const float *pressure_in,
     __global float4 *xp_out, __global float4 *push,
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count, BODY_TABLE
+    __global const float *solids, const uint solid_count, const uint containers,  // bits of those that containers.cl serves
+    BODY_TABLE
 #if BODIES
     __global float4 *back_out, const uint stride,
 #endif
@@ -95,36 +112,47 @@ __kernel void correct_positions(
     const real rho0 = FLUID_I(RHO0);
     const real sigma = tensile * RELAXATION * STIFFNESS * FLUID_I(TENSILE) * rho0 * h * h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
-    const uint end = range.x + range.y;
+    const uint end = LIST_END(range);
     real3_t sum = {(real)0.0f, (real)0.0f, (real)0.0f};
-    if (tensile > 0.0f) {
-        for (uint k = range.x; k < end; ++k)
-            add_correction(1, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &sum);
-    } else {
-        for (uint k = range.x; k < end; ++k)
-            add_correction(0, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, &sum);
-    }
+    uint k = range.x;
+    if (tensile > 0.0f)
+        for (; k < CLOSE_END(range); ++k)
+            add_correction(1, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, reach_in, &sum);
+    for (; k < end; ++k)
+        add_correction(0, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, reach_in, &sum);
     const real scale = PAIR_SLOPE_SCALE(inverse_h) / rho0;
     real dx = sum.x * scale, dy = sum.y * scale, dz = sum.z * scale;
 
     const uint near = near_in[CLUSTER_INDEX];
-    if (near) {
+    if (near && !(near & ~containers)) {
+        real3_t from = {x, y, z}, by = {dx, dy, dz}, slope = {(real)0.0f, (real)0.0f, (real)0.0f};
+        container_share(solids, solid_count, near, wall_in, from, h, inverse_h, &slope, &by);
+        const real mirrored = 2.0f * mirrored_pressure(LOAD_FLOAT(pressure_in), p) / rho0;
+        const real3_t before = {x + by.x, y + by.y, z + by.z};
+        const real3_t pushed = {before.x + mirrored * slope.x, before.y + mirrored * slope.y, before.z + mirrored * slope.z};
+        const real3_t moved = put_inside(solids, solid_count, near, pushed, contact_lanes(h, IDS_I));
+        dx = moved.x - x; dy = moved.y - y; dz = moved.z - z;
+        const real3_t change = {moved.x - before.x, moved.y - before.y, moved.z - before.z};
+        const lanes_mask touched = change.x != 0.0f | change.y != 0.0f | change.z != 0.0f;
+        FOR_LANES if (FLAG_OF(touched) && LANE_PARTICLE < count)
+            push[LANE_PARTICLE].xyz += (float3)(LANE_OF(change.x), LANE_OF(change.y), LANE_OF(change.z));
+    } else if (near) {
         const lanes_mask at_walls = lanes_at_walls(solids, solid_count, near, x, y, z, h);
         // One that goes far may meet what it does not feel from where it starts.
         const real short_way = h * (1.0f - 1.01f / SUPPORT);
-        const lanes_mask visited = at_walls | (dx * dx + dy * dy + dz * dz >= short_way * short_way);
+        const lanes_mask far = dx * dx + dy * dy + dz * dz >= short_way * short_way;
         FOR_LANES {
             const uint i = LANE_PARTICLE;
 #if BODIES
             if (i < count) back_out[i].w = -1.0f;
 #endif
-            if (i >= count || !(FLAG_OF(visited) || (near & TWIN_BIT))) continue;
-            const int felt = FLAG_OF(at_walls);
+            if (i >= count || !(FLAG_OF(at_walls) || FLAG_OF(far) || (near & TWIN_BIT))) continue;
+            const uint felt = (uint)FLAG_OF(at_walls);
             const float3 from = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));  // where the pressure was measured
             float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
             float4 wall = (float4)(0.0f);
             NEW_REACTION(bodies);
-            if (felt) wall = wall_share(solids, solid_count, near, wall_in, from, LANE_OF(inverse_h), &by PASS_REACTION);
+            if (felt) wall = wall_share(solids, solid_count, felt, wall_in, from, LANE_OF(inverse_h), &by PASS_REACTION);
             if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in, fluids_in);
             const float3 before = from + by;
             float3 moved = before;
@@ -138,9 +166,11 @@ __kernel void correct_positions(
                     reaction->back[k] -= (2.0f * mirrored / LANE_OF(rho0)) * reaction->gradient[k];
 #endif
             }
-            if (near & ~TWIN_BIT) {
-                moved = from + hold_back(solids, solid_count, near, from, moved - from, LANE_OF(h) / SUPPORT PASS_REACTION);
-                moved = put_outside(solids, solid_count, near, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)) PASS_REACTION);
+            const float3 way = moved - from;
+            const uint met = dot3(way, way) >= LANE_OF(short_way) * LANE_OF(short_way) ? near & ~TWIN_BIT : felt;
+            if (met) {
+                moved = from + hold_back(solids, solid_count, met, from, way, LANE_OF(h) / SUPPORT PASS_REACTION);
+                moved = put_outside(solids, solid_count, met, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)) PASS_REACTION);
                 push[i].xyz += moved - before;
             }
 #if BODIES

@@ -7,10 +7,14 @@ inline void add_neighbor(
     __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in,
     real *fill, real *lowest)
 {
-    const float4 q = xp_in[j];
     const float h_j = KERNEL_RADIUS_J(j);
-    const real3_t d = {x - q.x, y - q.y, z - q.z};
+    const real3_t d = {x - PLACE(xp_in, j, 0), y - PLACE(xp_in, j, 1), z - PLACE(xp_in, j, 2)};
+#ifdef IN_FEWEST_OPERATIONS
+    const real t = square_left(d, h * h), t2 = t * t;
+    *fill = fused(t2 * t2, w_of(t, inverse_h * inverse_h), *fill);
+#else
     *fill += WEIGHT_J(j) * pair_w(d, h, inverse_h, h_j);
+#endif
 #if MIXED_FLUIDS
     const real rho_j = (real)FLUID_J(j, RHO0);
     *lowest = (square_of(d) < MAX(h * h, (real)(h_j * h_j)) && rho_j < *lowest) ? rho_j : *lowest;
@@ -24,8 +28,7 @@ inline void add_gradient(
     __global const float4 *xp_in, __global const float4 *material_in, __global const float8 *fluids_in,
     real *gx, real *gy, real *gz, real *square)
 {
-    const float4 q = xp_in[j];
-    const real3_t d = {x - q.x, y - q.y, z - q.z};
+    const real3_t d = {x - PLACE(xp_in, j, 0), y - PLACE(xp_in, j, 1), z - PLACE(xp_in, j, 2)};
     const real g = WEIGHT_J(j) * pair_slope(d, h, inverse_h, KERNEL_RADIUS_J(j)) * PAIR_SLOPE_SCALE(inverse_h);
     *gx += g * d.x;
     *gy += g * d.y;
@@ -39,16 +42,17 @@ __kernel void compute_pressure(
     // model
     __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
     // state
-    __global const float4 *material_in, __global const float4 *xp_in, __global float4 *xp_out,
-    __global float *pressure, __global float2 *fill_out,
+    __global const float4 *material_in, __global float4 *xp,
+    __global float *pressure, __global float *fluid_fill_out, __global float *fill_out,
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count, BODY_TABLE
+    __global const float *solids, const uint solid_count, const uint containers,  // bits of those that containers.cl serves
+    BODY_TABLE
     const uint count, const float2 weights, const float tension)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
-    const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
+    const real x = LOAD(xp, x), y = LOAD(xp, y), z = LOAD(xp, z);
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const real rho0 = FLUID_I(RHO0);
     const uint2 range = list_range_in[CLUSTER_INDEX];
@@ -56,11 +60,11 @@ __kernel void compute_pressure(
 #if EXACT
     real gx = (real)0.0f, gy = (real)0.0f, gz = (real)0.0f, square = (real)0.0f;
 #endif
-    for (uint k = range.x; k < range.x + range.y; ++k) {
+    for (uint k = range.x; k < LIST_END(range); ++k) {
         const uint j = NEIGHBOR(list_in[k]);
-        add_neighbor(j, x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &sum, &lowest);
+        add_neighbor(j, x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &sum, &lowest);
 #if EXACT
-        add_gradient(j, x, y, z, h, inverse_h, same, xp_in, material_in, fluids_in, &gx, &gy, &gz, &square);
+        add_gradient(j, x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
 #endif
     }
     const real fluid = sum * PAIR_W_SCALE(inverse_h);
@@ -70,14 +74,20 @@ __kernel void compute_pressure(
     real yield = (real)0.0f;
 #endif
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
-    if (near) {
+    if (near && !(near & ~containers)) {
+        const real3_t at = {x, y, z};
+        real3_t slope = {(real)0.0f, (real)0.0f, (real)0.0f};
+        fill += container_share(solids, solid_count, near, wall_in, at, h, inverse_h, &slope, 0);
+#if EXACT
+        gx += slope.x; gy += slope.y; gz += slope.z;
+#endif
+    } else if (near) {
         const lanes_mask felt = lanes_at_walls(solids, solid_count, near, x, y, z, h);
         FOR_LANES {
             if (!FLAG_OF(felt)) continue;
             const float3 at = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
-            float3 unused = (float3)(0.0f);
             NEW_REACTION(bodies);
-            const float4 wall = wall_share(solids, solid_count, near, wall_in, at, LANE_OF(inverse_h), &unused PASS_REACTION);
+            const float4 wall = wall_share(solids, solid_count, (uint)FLAG_OF(felt), wall_in, at, LANE_OF(inverse_h), 0 PASS_REACTION);
             LANE_OF(fill) += wall.w;
 #if BODIES
             LANE_OF(yield) = pressure_yield(reaction, at);
@@ -104,30 +114,27 @@ __kernel void compute_pressure(
     per_compression /= 1.0f + per_compression * yield;  // what bodies yield, pressure need not do
 #endif
     const real before = LOAD_FLOAT(pressure);
-    const real last = LOAD(xp_in, w);
+    const real last = LOAD(xp, w);
     // Multipliers add up over the iterations of a step: never above what tension allows, so that
     // an iteration that went too far is taken back.
     const real total = MIN(before + weights.x * last - weights.y * per_compression * c,
                            tension * lowest * stiffness * FLUID_I(ATTRACTION));
     const real change = total - before;
     STORE_FLOAT(total, pressure);
-    // Into another buffer: neighbours are still reading this one.
-    STORE(x, xp_out, x);
-    STORE(y, xp_out, y);
-    STORE(z, xp_out, z);
-    STORE(change, xp_out, w);
-    FOR_LANES fill_out[LANE_PARTICLE] = (float2)(LANE_OF(fluid), LANE_OF(fill));
+    STORE(change, xp, w);  // neighbours read places only
+    STORE_FLOAT(fluid, fluid_fill_out);
+    STORE_FLOAT(fill, fill_out);
 }
 
 // Mean and largest compression, per tile; summed by the host in a fixed order.
-__kernel void sum_compression(__global const float2 *fill_in, __global float2 *tile_out, const uint count, const uint tiles)
+__kernel void sum_compression(__global const float *fill_in, __global float2 *tile_out, const uint count, const uint tiles)
 {
     const uint tile = get_global_id(0);
     if (tile >= tiles) return;
     const uint begin = (uint)((ulong)count * tile / tiles), end = (uint)((ulong)count * (tile + 1) / tiles);
     float sum = 0.0f, largest = 0.0f;
     for (uint i = begin; i < end; ++i) {
-        const float c = MAX(fill_in[i].y - 1.0f, 0.0f);
+        const float c = MAX(fill_in[i] - 1.0f, 0.0f);
         sum += c;
         largest = MAX(largest, c);
     }

@@ -52,13 +52,14 @@ inline float3 table_size(__global const float *f)
 // The two numbers of a voxel: its distance, and that of the flat wall which fills as much around it (fields/walls.py).
 #define DISTANCE 10
 #define WALL 13
-#define LEAF_OF(f, channel, cell) ((f) + as_uint((f)[channel]) + (uint)(cell).entry * 729U)
+// They lie side by side: who asks for one soon asks for the other.
+#define LEAF_OF(f, channel, cell) ((f) + as_uint((f)[channel]) + (uint)(cell).entry * 1458U)
 
 // Deep in a leaf all values are -band: its corners still tell where the surface is.
 inline float3 coarse_gradient(__global const float *v)
 {
-    const float3 low = (float3)(v[8] - v[0], v[72] - v[0], v[648] - v[0]);
-    const float3 high = (float3)(v[728] - v[720], v[728] - v[656], v[728] - v[80]);
+    const float3 low = (float3)(v[16] - v[0], v[144] - v[0], v[1296] - v[0]);
+    const float3 high = (float3)(v[1456] - v[1440], v[1456] - v[1312], v[1456] - v[160]);
     return low + high;
 }
 
@@ -69,9 +70,9 @@ inline float sample_field(__global const float *f, const int channel, float3 poi
     cell_t c;
     if (!find_cell(f, q, size, &c)) return beyond_table(f, q, size, gradient);
     if (c.entry < 0) return far_tile(f, c.entry, gradient);
-    __global const float *leaf = LEAF_OF(f, channel, c), *v = leaf + c.corner;
-    const float a000 = v[0], a010 = v[9], a001 = v[81], a011 = v[90];
-    const float d00 = v[1] - a000, d10 = v[10] - a010, d01 = v[82] - a001, d11 = v[91] - a011;
+    __global const float *leaf = LEAF_OF(f, channel, c), *v = leaf + 2U * c.corner;
+    const float a000 = v[0], a010 = v[18], a001 = v[162], a011 = v[180];
+    const float d00 = v[2] - a000, d10 = v[20] - a010, d01 = v[164] - a001, d11 = v[182] - a011;
     const float x00 = a000 + c.part.x * d00, x10 = a010 + c.part.x * d10, x01 = a001 + c.part.x * d01, x11 = a011 + c.part.x * d11;
     const float y0 = x00 + c.part.y * (x10 - x00), y1 = x01 + c.part.y * (x11 - x01);
     const float e0 = d00 + c.part.y * (d10 - d00), e1 = d01 + c.part.y * (d11 - d01);
@@ -81,8 +82,7 @@ inline float sample_field(__global const float *f, const int channel, float3 poi
     return phi;
 }
 
-// At most what sample_field gives, from one value: no corner of a cell differs from what is in it by more than
-// their distance, 1.13 voxels on average at most.
+// What sample_field gives, a quarter of a voxel less: interpolated distances may grow by more than the way.
 inline float field_bound(__global const float *f, float3 point)
 {
     const float3 q = (point - (float3)(f[0], f[1], f[2])) * f[3], size = table_size(f);
@@ -90,14 +90,35 @@ inline float field_bound(__global const float *f, float3 point)
     cell_t c;
     if (!find_cell(f, q, size, &c)) return beyond_table(f, q, size, &unused);
     if (c.entry < 0) return far_tile(f, c.entry, &unused);
-    const uint nearest = (c.part.x >= 0.5f ? 1U : 0U) + (c.part.y >= 0.5f ? 9U : 0U) + (c.part.z >= 0.5f ? 81U : 0U);
-    return LEAF_OF(f, DISTANCE, c)[c.corner + nearest] - 1.13f * f[9];
+    __global const float *v = LEAF_OF(f, DISTANCE, c) + 2U * c.corner;
+    const float x00 = v[0] + c.part.x * (v[2] - v[0]), x10 = v[18] + c.part.x * (v[20] - v[18]);
+    const float x01 = v[162] + c.part.x * (v[164] - v[162]), x11 = v[180] + c.part.x * (v[182] - v[180]);
+    const float y0 = x00 + c.part.y * (x10 - x00), y1 = x01 + c.part.y * (x11 - x01);
+    return y0 + c.part.z * (y1 - y0) - 0.25f * f[9];
 }
 
-// Velocity channel of a field [m/s], in its frame; 0 where it has none.
-inline float3 sample_velocity(__global const float *f, float3 point)
+// At least how far the solid is (fields/clearance.py): also right where distances end at the band. One read, no leaf.
+inline float field_clearance(__global const float *f, float3 point)
 {
-    const uint start = as_uint(f[11]);
+    const float3 q = (point - (float3)(f[0], f[1], f[2])) * f[3];
+    __global const int *words = (__global const int *)f;
+    const int i = (int)q.x, j = (int)q.y, k = (int)q.z, nx = words[6], ny = words[7];
+    if (!(q.x >= 0.0f && q.y >= 0.0f && q.z >= 0.0f && (i >> 3) < nx && (j >> 3) < ny && (k >> 3) < words[8])) {
+        float3 unused;
+        return beyond_table(f, q, table_size(f), &unused);
+    }
+    const uint tile = (uint)(((k >> 3) * ny + (j >> 3)) * nx + (i >> 3));
+    const uint cell = (uint)(((k >> 1) & 3) * 16 + ((j >> 1) & 3) * 4 + ((i >> 1) & 3));
+    return 0.25f * f[9] * (float)((__global const uchar *)(f + as_uint(f[14])))[64U * tile + cell];
+}
+
+// Of a channel of three numbers; 0 where the field has none.
+#define VELOCITY 11  // [m/s], in its frame
+#define SURFACE 15   // friction, bounce, stickiness
+#define HAS_CHANNEL(f, channel) (as_uint((f)[channel]) != 0U)
+inline float3 sample_channel(__global const float *f, const int channel, float3 point)
+{
+    const uint start = as_uint(f[channel]);
     const float3 q = (point - (float3)(f[0], f[1], f[2])) * f[3];
     cell_t c;
     if (!start || !find_cell(f, q, table_size(f), &c) || c.entry < 0) return (float3)(0.0f);
@@ -136,8 +157,19 @@ inline float field_distance(__global const float *s, const int channel, float3 p
     return phi;
 }
 
-inline float row_bound(__global const float *s, float3 point)
+inline float row_clearance(__global const float *s, float3 point)
 {
+    const float a = field_clearance(FIRST_FIELD(s), point);
+    if (s[6] == 0.0f) return a;
+    const float b = field_clearance(SECOND_FIELD(s), point);
+    return MIN(a, b);
+}
+
+// At most the distance; where that is `enough`, it may be far less than it.
+inline float row_bound(__global const float *s, float3 point, float enough)
+{
+    const float least = row_clearance(s, point);
+    if (least >= enough) return least;
     const float a = field_bound(FIRST_FIELD(s), point);
     if (s[6] == 0.0f) return a;
     const float b = field_bound(SECOND_FIELD(s), point);

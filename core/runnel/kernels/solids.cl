@@ -41,8 +41,16 @@ inline float3 solid_velocity(__global const float *s, float3 x)
 {
     const float3 away = x - solid_origin(s);
     float3 u = (float3)(s[20], s[21], s[22]) + cross3((float3)(s[23], s[24], s[25]), away);
-    if ((int)s[0] == FIELD) u += in_scene_plane(s[5] * to_world(s, sample_velocity(SECOND_FIELD(s), to_local(s, away) / s[5])));
+    if ((int)s[0] == FIELD && HAS_CHANNEL(SECOND_FIELD(s), VELOCITY))
+        u += in_scene_plane(s[5] * to_world(s, sample_channel(SECOND_FIELD(s), VELOCITY, to_local(s, away) / s[5])));
     return u;
+}
+
+// Friction, bounce and stickiness of a solid at x.
+inline float3 solid_surface(__global const float *s, float3 x)
+{
+    if ((int)s[0] != FIELD || !HAS_CHANNEL(SECOND_FIELD(s), SURFACE)) return (float3)(s[2], s[3], s[4]);
+    return sample_channel(SECOND_FIELD(s), SURFACE, to_local(s, x - solid_origin(s)) / s[5]);
 }
 
 inline float3 safe_normal(float3 v, float length_v)
@@ -120,6 +128,14 @@ inline float solid_distance(__global const float *s, float3 x, float3 *normal)
     return phi * turn - s[28];
 }
 
+// At most the distance: of a field, what is far from it is told at once.
+inline float solid_clearance(__global const float *s, float3 x)
+{
+    float3 n;
+    if ((int)s[0] != FIELD) return solid_distance(s, x, &n);
+    return s[5] * row_clearance(s, to_local(s, x - solid_origin(s)) / s[5]);
+}
+
 // Bits of the solids (the last of them share bit 30) whose surface may come within `margin` of the box low..high.
 inline uint solids_near(__global const float *solids, uint solid_count, float3 low, float3 high, float margin)
 {
@@ -127,14 +143,13 @@ inline uint solids_near(__global const float *solids, uint solid_count, float3 l
     const float reach = length3(half_size) + margin;
     uint near = 0;
     for (uint s = 0; s < solid_count; ++s) {
-        float3 n;
-        if (solid_distance(solids + s * SOLID_COLUMNS, centre, &n) < reach) near |= 1U << MIN(s, 30U);
+        if (solid_clearance(solids + s * SOLID_COLUMNS, centre) < reach) near |= 1U << MIN(s, 30U);
     }
     return near;
 }
 
-// At most the distance to the solid's surface: enough to pass by, for all lanes at once.
-FORCE_INLINE real distance_bound(__global const float *s, real x, real y, real z)
+// At most the distance to the solid's surface, for all lanes at once: to pass by what is `enough` off or more.
+FORCE_INLINE real distance_bound(__global const float *s, real x, real y, real z, real enough)
 {
     const real dx = x - s[17], dy = y - s[18], dz = z - s[19];
     const real lx = s[8] * dx + s[9] * dy + s[10] * dz;
@@ -154,19 +169,22 @@ FORCE_INLINE real distance_bound(__global const float *s, real x, real y, real z
         const float inverse = 1.0f / s[5];
         FOR_LANES {
             const float3 point = (float3)(LANE_OF(lx), LANE_OF(ly), LANE_OF(lz)) * inverse;
-            LANE_OF(phi) = s[5] * row_bound(s, point);
+            LANE_OF(phi) = s[5] * row_bound(s, point, LANE_OF(enough) * inverse);
         }
         return phi;
     }
     return IS_SHELL(s) ? MAX(phi, -phi) - s[28] : phi * s[1];
 }
 
-// Is any of the solids near a cluster within h of a lane? Per lane.
+// Bits of those solids near a cluster that are within h of a lane, as in `near`. Per lane.
 FORCE_INLINE lanes_mask lanes_at_walls(__global const float *solids, uint solid_count, uint near, real x, real y, real z, real h)
 {
     lanes_mask felt = (lanes_mask)(0);
-    for (uint s = 0; s < solid_count; ++s)
-        if (IS_NEAR(near, s)) felt |= distance_bound(solids + s * SOLID_COLUMNS, x, y, z) < h;
+    for (uint s = 0; s < solid_count; ++s) {
+        if (!IS_NEAR(near, s)) continue;
+        const lanes_mask within = distance_bound(solids + s * SOLID_COLUMNS, x, y, z, h) < h;
+        felt |= within ? (lanes_mask)(1 << MIN(s, 30U)) : (lanes_mask)(0);
+    }
     return felt;
 }
 
@@ -218,7 +236,7 @@ inline float wall_distance(__global const float *s, float3 x, float3 *normal, fl
     return psi;
 }
 
-// (gradient, share) of one solid at x. Also mends a correction by pressure there (along_wall).
+// (gradient, share) of one solid at x. Also mends a correction by pressure there (along_wall), if one is given.
 inline float4 solid_share(__global const float *s, __global const float4 *wall_in, float3 x, float inverse_h, float3 *correction)
 {
     if (IS_CONTAINER(s)) {
@@ -226,15 +244,19 @@ inline float4 solid_share(__global const float *s, __global const float4 *wall_i
         const float3 a = container_axis(wall_in, point.x, s[5], inverse_h);
         const float3 b = container_axis(wall_in, point.y, s[6], inverse_h);
         const float3 c = container_axis(wall_in, point.z, s[7], inverse_h);
-        const float fa = along_wall(a.z), fb = along_wall(b.z), fc = along_wall(c.z);
-        *correction = to_world(s, to_local(s, *correction) * (float3)(fb * fc, fa * fc, fa * fb));
+        if (correction) {
+            const float fa = along_wall(a.z), fb = along_wall(b.z), fc = along_wall(c.z);
+            *correction = to_world(s, to_local(s, *correction) * (float3)(fb * fc, fa * fc, fa * fb));
+        }
         return (float4)(-to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y)), 1.0f - a.x * b.x * c.x);
     }
     float3 n, gradient;
     const float psi = wall_distance(s, x, &n, &gradient);
     const float4 v = half_space(wall_in, psi, inverse_h);
-    const float normal = dot3(*correction, n);
-    *correction = normal * n + along_wall(v.z) * (*correction - normal * n);
+    if (correction) {
+        const float normal = dot3(*correction, n);
+        *correction = normal * n + along_wall(v.z) * (*correction - normal * n);
+    }
     if ((int)s[0] == FIELD) return (float4)(v.y * gradient, v.x);
     if ((int)s[0] != BOX || IS_SHELL(s)) return (float4)(v.y * n, v.x);
     const float3 point = to_local(s, x - solid_origin(s));
@@ -244,7 +266,7 @@ inline float4 solid_share(__global const float *s, __global const float4 *wall_i
     return (float4)(to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y)), a.x * b.x * c.x);
 }
 
-// (gradient, share) of all solids near a particle: 1 - product of the rooms they leave. Mends a correction there.
+// (gradient, share) of all solids near a particle: 1 - product of the rooms they leave. Mends a correction there, if not 0.
 inline float4 wall_share(
     __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, float3 x, float inverse_h,
     float3 *correction REACTION_ARGUMENT)
@@ -253,9 +275,11 @@ inline float4 wall_share(
     float3 gradient = (float3)(0.0f);
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
-        const float3 unmended = *correction;
+#if BODIES
+        const float3 unmended = correction ? *correction : (float3)(0.0f);
+#endif
         const float4 one = solid_share(solids + s * SOLID_COLUMNS, wall_in, x, inverse_h, correction);
-        NOTE_SHARE(solids + s * SOLID_COLUMNS, one, room, *correction - unmended);
+        NOTE_SHARE(solids + s * SOLID_COLUMNS, one, room, correction ? *correction - unmended : (float3)(0.0f));
         gradient = gradient * (1.0f - one.w) + one.xyz * room;
         room *= 1.0f - one.w;
     }
@@ -311,6 +335,7 @@ inline float3 put_outside(__global const float *solids, uint solid_count, uint n
                                         MAX(-room.z, MIN(point.z, room.z)) - point.z));
             continue;
         }
+        if ((int)row[0] == FIELD && solid_clearance(row, x) >= distance) continue;
         float3 n;
         const float phi = solid_distance(row, x, &n);
         if (phi < distance) {

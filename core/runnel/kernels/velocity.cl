@@ -77,6 +77,7 @@ inline int comes_back(__global const float *solids, uint solid_count, float3 x, 
     return 0;
 }
 
+// fastest: no point of a solid moves faster [m/s].
 // v.w, free until the end of the step, tells the wall response how fast a stopped particle was: the normal speed it lost.
 __kernel void stop_at_solids(
 #if BODIES
@@ -87,13 +88,20 @@ __kernel void stop_at_solids(
 #if BODIES
     __global float4 *back_out,
 #endif
-    const uint count, const float dt)
+    const uint count, const float dt, const float fastest)
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
     const float radius = material_in[i].x / SUPPORT;
     float4 velocity = v[i];
     velocity.w = 0.0f;
+    if (dt * (length3(velocity.xyz) + fastest) <= radius) {  // most: contact finds them
+        v[i].w = 0.0f;
+#if BODIES
+        back_out[i].w = -1.0f;
+#endif
+        return;
+    }
     const float3 start = x_in[i].xyz;
     float3 p = start, way = dt * velocity.xyz, hit = (float3)(0.0f);
     float left = 1.0f, lost = 0.0f;
@@ -102,11 +110,13 @@ __kernel void stop_at_solids(
     for (uint s = 0; s < solid_count; ++s) {
         __global const float *row = solids + s * SOLID_COLUMNS;
         if (!can_be_passed(row)) continue;
+        const float3 u = dt * solid_velocity(row, p);
+        const float length = length3(way - u);
+        if (length <= radius) continue;
+        if (solid_clearance(row, p + u) >= length + radius) continue;
         float3 n;
-        const float3 u = dt * solid_velocity(row, p), relative = way - u;
-        const float length = length3(relative);
         const float phi = solid_distance(row, p + u, &n);
-        fast |= length > radius && phi > 0.0f && phi < length + radius;
+        fast |= phi > 0.0f && phi < length + radius;
     }
     for (uint k = 0; fast && k < MARCH_STEPS && left > 0.0f; ++k) {
         const march_t next = nearest_ahead(solids, solid_count, p, way, left, dt, radius);
@@ -125,12 +135,12 @@ __kernel void stop_at_solids(
         NEW_REACTION(bodies);
         __global const float *row = solids + met * SOLID_COLUMNS;
         const float share = YIELD(row, p, hit);
-        const float3 change = share * (in_scene_plane(p - start) / dt - velocity.xyz);
-        velocity.xyz += change;
+        const float3 before = velocity.xyz;
+        velocity.xyz = (1.0f - share) * before + share * (in_scene_plane(p - start) / dt);
         velocity.w = share * lost;
 #if BODIES
         const float mass = fluids_in[PHASE(i)].RHO0 * material_in[i].y;
-        back_out[i] = (float4)(-mass * change, (float)BODY_OF(row));
+        back_out[i] = (float4)(mass * (before - velocity.xyz), (float)BODY_OF(row));
     } else {
         back_out[i].w = -1.0f;
 #endif
@@ -143,10 +153,10 @@ __kernel void stop_at_solids(
 // Friction, bounce and stickiness of one wall with normal n at distance phi; u is the wall's own velocity.
 // drift: what the step moved the particle by, over dt. share: of a velocity, that it may lose; below 1 at a body that yields.
 inline float3 respond(
-    __global const float *solid, float phi, float3 n, float3 u, float3 v, float3 v_before,
+    float3 surface, float phi, float3 n, float3 u, float3 v, float3 v_before,
     float3 push, float contact, float dt, float rest_speed, float lost, float share, float3 *drift)
 {
-    const float friction = solid[2], bounce = solid[3], stickiness = solid[4];
+    const float friction = surface.x, bounce = surface.y, stickiness = surface.z;
     const float3 relative = v - u;
     if (phi >= 1.1f * contact) lost = 0.0f;
     const float before = dot3(v_before - u, n), arriving = lost > 0.0f ? -lost : before;
@@ -160,9 +170,11 @@ inline float3 respond(
     if (phi < 1.1f * contact) {
         // A particle at rest arrives with what gravity gave it in this step: no bounce. Nor off a wall that did not push:
         // in turned containers rounding leaves a trace of one wall's push along the normals of the others.
-        if (pushed > NUDGE * contact && -arriving > rest_speed) normal += share * MAX(-bounce * arriving - normal, 0.0f);
+        if (pushed > NUDGE * contact && -arriving > rest_speed) {
+            normal = MAX(normal, (1.0f - share) * normal - share * bounce * arriving);
+        }
         if (stickiness > 0.0f) {
-            const float keep = 1.0f - share * (1.0f - pow(1.0f - stickiness, 60.0f * dt));
+            const float keep = 1.0f - share + share * pow(MAX(1.0f - stickiness, 0.0f), 60.0f * dt);
             tangent *= keep;
             if (normal > 0.0f) normal *= keep;
             // The way of this step too: or what sticks would creep by g dt^2 in each.
@@ -182,17 +194,22 @@ inline float3 wall_response(
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
         __global const float *row = solids + s * SOLID_COLUMNS;
-        if (still && row[4] == 0.0f) continue;
+        const int field = (int)row[0] == FIELD, varied = field && HAS_CHANNEL(SECOND_FIELD(row), SURFACE);
+        if (still && !varied && row[4] == 0.0f) continue;
+        if (field && solid_clearance(row, x) >= h) continue;
+        const float3 surface = solid_surface(row, x);
+        if (still && surface.z == 0.0f) continue;
         const float3 u = solid_velocity(row, x);
         const int faces = IS_CONTAINER(row) ? 3 : 1;
         for (int face = 0; face < faces; ++face) {
             float3 n;
             const float phi = faces == 3 ? face_distance(row, x, face, &n) : solid_distance(row, x, &n);
             const float own = can_be_passed(row) ? lost : 0.0f;
-            if (phi >= h) continue;
-            const float3 unchanged = v;
-            v = respond(row, phi, n, u, v, v_before, push, contact, dt, rest_speed, own, YIELD(row, x, n), drift);
-            REACT(row, v - unchanged);
+            if (phi < h) {
+                const float3 unchanged = v;
+                v = respond(surface, phi, n, u, v, v_before, push, contact, dt, rest_speed, own, YIELD(row, x, n), drift);
+                REACT(row, v - unchanged);
+            }
         }
     }
     return v;
@@ -237,14 +254,14 @@ __kernel void update_velocities(
 // ---- viscosity: XSPH, symmetric between phases (5) ----
 inline void add_drag(
     uint entry, real x, real y, real z, real vx, real vy, real vz, real h, real inverse_h, real rho, real c, float2 same,
-    __global const float4 *xp_in, __global const float4 *v_in, __global const float2 *fill_in,
+    __global const float4 *xp_in, __global const float4 *v_in, __global const float *fill_in,
     __global const float4 *material_in, __global const float8 *fluids_in, real3_t *sum)
 {
     const uint j = NEIGHBOR(entry);
     const float4 q = xp_in[j];
     const float4 u = v_in[j];
     const real3_t d = {x - q.x, y - q.y, z - q.z};
-    const float rho_j = FLUID_J(j, RHO0) * MAX(fill_in[j].x, 0.5f);
+    const float rho_j = FLUID_J(j, RHO0) * MAX(fill_in[j], 0.5f);
     const real damping = MIN(c, (real)FLUID_J(j, VISCOSITY));
     const real weight = where_listed(
         entry, damping * pair_w(d, h, inverse_h, KERNEL_RADIUS_J(j)) * (FLUID_J(j, RHO0) * WEIGHT_J(j)) / (rho + rho_j));
@@ -256,7 +273,7 @@ inline void add_drag(
 __kernel void apply_viscosity(
     __global const float8 *fluids_in, const float2 same,
     __global const float4 *material_in, __global const float4 *xp_in, __global const float4 *v_in,
-    __global const float2 *fill_in, __global float4 *v_out,
+    __global const float *fill_in, __global float4 *v_out,
     __global const uint *list_in, __global const uint2 *list_range_in,
     const uint count, const float inverse_passes)
 {
@@ -264,12 +281,12 @@ __kernel void apply_viscosity(
     const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
     const real vx = LOAD(v_in, x), vy = LOAD(v_in, y), vz = LOAD(v_in, z);
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
-    const real own_fill = LOAD(fill_in, x);
+    const real own_fill = LOAD_FLOAT(fill_in);
     const real rho = FLUID_I(RHO0) * MAX(own_fill, (real)0.5f);
     const real c = FLUID_I(VISCOSITY);
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t sum = {(real)0.0f, (real)0.0f, (real)0.0f};
-    for (uint k = range.x; k < range.x + range.y; ++k)
+    for (uint k = range.x; k < LIST_END(range); ++k)
         add_drag(list_in[k], x, y, z, vx, vy, vz, h, inverse_h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &sum);
     const real scale = 2.0f * inverse_passes * PAIR_W_SCALE(inverse_h);
     STORE((vx + sum.x * scale), v_out, x);
@@ -304,7 +321,7 @@ __kernel void compute_vorticity(
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t w = {(real)0.0f, (real)0.0f, (real)0.0f};
-    for (uint k = range.x; k < range.x + range.y; ++k) {
+    for (uint k = range.x; k < LIST_END(range); ++k) {
         add_curl(NEIGHBOR(list_in[k]), x, y, z, vx, vy, vz, h, inverse_h, same, xp_in, v_in, material_in, &w);
     }
     const real scale = CURL_SCALE * PAIR_SLOPE_SCALE(inverse_h);
@@ -340,7 +357,7 @@ __kernel void apply_confinement(
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t eta = {(real)0.0f, (real)0.0f, (real)0.0f};
-    for (uint k = range.x; k < range.x + range.y; ++k) {
+    for (uint k = range.x; k < LIST_END(range); ++k) {
         add_swirl(NEIGHBOR(list_in[k]), x, y, z, strength, h, inverse_h, same, xp_in, vorticity_in, material_in, &eta);
     }
     const real length2 = eta.x * eta.x + eta.y * eta.y + eta.z * eta.z;

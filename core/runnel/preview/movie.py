@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..cache import Cache, write_aside
 from ..errors import RunnelError
+from ..scene_folder import find_folder
 from .coloring import Legend, channels_needed, particle_colors, value_range, values_of
 from .options import PreviewOptions
 from .overlay import annotate, pillow
@@ -127,6 +128,7 @@ def draw(cache: Cache, frame: int, options: PreviewOptions) -> tuple[Image, Lege
         raise RunnelError(f"{cache.directory}: frame {frame}: {error}") from error
     color, legend = particle_colors(arrays, cache.scene, options)
     scene = with_bodies(cache.scene, cache.entry(frame).report, cache.directory, frame)
+    scene = {**scene, "directory": find_folder(cache.directory)}
     return render(set_stage(arrays, scene, options, color, frame)), legend
 
 

@@ -32,6 +32,7 @@ class PreviewOptions:
     background: str = "dark"
     floor: bool = True
     colliders: bool = True
+    glass: tuple[str, ...] = ()  # names of mesh colliders that are seen through
     shadows: bool = True
     labels: bool = True
     smooth: float = 0.45  # 0 shows every particle as a ball, 1 only the shape of the whole

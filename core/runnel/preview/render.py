@@ -18,7 +18,7 @@ from .camera import Camera, directions, look_at_box
 from .colors import hex_color, to_srgb
 from .options import PreviewOptions
 from .parts import Balls, Buffers, Ground, Look, Shadow, Solids
-from .solids import Props, corners, gather
+from .solids import SOLID_COLUMNS, TRIANGLE, Props, corners, gather
 
 Image = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -123,7 +123,7 @@ def set_stage(
         low, high = np.full(3, np.inf), np.full(3, -np.inf)
     empty = not (low <= high).all()
     limits = (np.zeros(3), np.ones(3)) if empty else (low, high)
-    props = gather(scene, frame, limits) if options.colliders else Props()
+    props = gather(scene, frame, limits, options.glass) if options.colliders else Props()
     if empty:
         low = np.min(props.low, axis=0) if props.low else limits[0]
         high = np.max(props.high, axis=0) if props.high else limits[1]
@@ -175,16 +175,23 @@ def splat(camera: Camera, stage: Stage) -> tuple[Balls, NDArray[np.float32], NDA
 
 def _windows(camera: Camera, solids: list[Floats]) -> NDArray[np.int64]:
     """Pixels each solid can cover: left, right, top, bottom."""
-    windows = []
-    for solid in solids:
-        x, y, depth = camera.project(corners(solid))
-        if (depth <= 0).any() and not camera.ortho:
-            windows.append([0, camera.width, 0, camera.height])
+    windows = np.zeros((len(solids), 4), np.int64)
+    rows = np.array(solids)
+    flat = rows[:, 0] == TRIANGLE
+    points = [corners(row) for row in rows[~flat]]
+    for some, places in ((~flat, np.array(points).reshape(-1, 8, 3)),
+                         (flat, rows[flat, 1:10].reshape(-1, 3, 3))):  # fmt: skip
+        x, y, depth = (a.reshape(places.shape[:2]) for a in camera.project(places.reshape(-1, 3)))
+        if not len(places):
             continue
-        left, right = np.clip([x.min() - 1, x.max() + 2], 0, camera.width)
-        top, bottom = np.clip([y.min() - 1, y.max() + 2], 0, camera.height)
-        windows.append([int(left), int(right), int(top), int(bottom)])
-    return np.array(windows, dtype=np.int64)
+        low, high = np.minimum.reduce, np.maximum.reduce
+        ends = [low(x, axis=1) - 1, high(x, axis=1) + 2, low(y, axis=1) - 1, high(y, axis=1) + 2]
+        limits = np.array([camera.width, camera.width, camera.height, camera.height])
+        window = np.clip(np.stack(ends, axis=1), 0, limits)
+        if not camera.ortho:
+            window[(depth <= 0).any(axis=1)] = [0, camera.width, 0, camera.height]
+        windows[some] = window
+    return windows
 
 
 def key_direction(camera: Camera, up: int) -> Floats:
@@ -342,7 +349,7 @@ def render(stage: Stage) -> Image:
     openness, soft = surroundings(camera, stage, depth)
     direction = key_direction(camera, stage.up)
     shadow = shadow_map(stage, direction) if options.shadows and not stage.flat else no_shadow()
-    rows = np.array(stage.props.solids) if stage.props.solids else np.zeros((0, 16))
+    rows = np.array(stage.props.solids) if stage.props.solids else np.zeros((0, SOLID_COLUMNS))
     solids = Solids(rows, np.tile(hex_color(_SOLID_COLOR), (len(rows), 1)))
     image = np.empty((options.height, options.width, 3), np.float32)
     share_rows(

@@ -14,7 +14,7 @@ from .parts import Balls, Buffers, Floats, Ground, Look, Numbers, Shadow, Single
 Three = tuple[float, float, float]
 Six = tuple[float, float, float, float, float, float]
 
-SPHERE, BOX, CYLINDER = 0, 1, 2
+SPHERE, BOX, CYLINDER, TRIANGLE = 0, 1, 2, 3
 SHADOW_TAPS = spiral(20)
 
 
@@ -83,6 +83,45 @@ def hit_cylinder(
     return best
 
 
+@inlined
+def in_triangle(t: Floats, ray: Floats) -> tuple[float, float, float]:
+    """Depth at which a ray meets the plane of a triangle, inf if it does not; weights of the
+    second and third corner there."""
+    ex, ey, ez = t[4] - t[1], t[5] - t[2], t[6] - t[3]
+    fx, fy, fz = t[7] - t[1], t[8] - t[2], t[9] - t[3]
+    px, py, pz = ray[4] * fz - ray[5] * fy, ray[5] * fx - ray[3] * fz, ray[3] * fy - ray[4] * fx
+    area = ex * px + ey * py + ez * pz
+    if abs(area) < 1e-30:
+        return math.inf, 0.0, 0.0
+    ox, oy, oz = ray[0] - t[1], ray[1] - t[2], ray[2] - t[3]
+    b = (ox * px + oy * py + oz * pz) / area
+    qx, qy, qz = oy * ez - oz * ey, oz * ex - ox * ez, ox * ey - oy * ex
+    c = (ray[3] * qx + ray[4] * qy + ray[5] * qz) / area
+    return (fx * qx + fy * qy + fz * qz) / area, b, c
+
+
+@kernel
+def hit_triangle(t: Floats, ray: Floats) -> float:
+    """As hit_sphere; both sides count."""
+    depth, b, c = in_triangle(t, ray)
+    return depth if depth > 0.0 and b >= 0.0 and c >= 0.0 and b + c <= 1.0 else math.inf
+
+
+@kernel
+def triangle_normal(t: Floats, ray: Floats) -> Three:
+    """Mixed normal towards the camera, also where the ray just misses."""
+    _, b, c = in_triangle(t, ray)
+    b, c = min(max(b, 0.0), 1.0), min(max(c, 0.0), 1.0)
+    a = max(1.0 - b - c, 0.0)
+    x = a * t[10] + b * t[13] + c * t[16]
+    y = a * t[11] + b * t[14] + c * t[17]
+    z = a * t[12] + b * t[15] + c * t[18]
+    length = math.sqrt(x * x + y * y + z * z) + 1e-12
+    if x * ray[3] + y * ray[4] + z * ray[5] > 0.0:
+        length = -length
+    return x / length, y / length, z / length
+
+
 @kernel
 def hit_solid(solid: Floats, ray: Floats) -> tuple[float, float, float, float]:
     """Depth at which a ray meets a solid, and the surface normal there, in the world."""
@@ -120,6 +159,12 @@ def hit_solid(solid: Floats, ray: Floats) -> tuple[float, float, float, float]:
     )
 
 
+@inlined
+def noise(px: int, py: int) -> float:
+    """Interleaved gradient noise 0..1 (Jimenez 2014): even to the eye, the same every time."""
+    return (52.9829189 * ((0.06711056 * px + 0.00583715 * py) % 1.0)) % 1.0
+
+
 @kernel
 def trace_rows(
     first: int,
@@ -136,16 +181,14 @@ def trace_rows(
         for py in range(max(first, windows[k, 2]), min(last, windows[k, 3])):
             for px in range(windows[k, 0], windows[k, 1]):
                 ray[0], ray[1], ray[2], ray[3], ray[4], ray[5] = pixel_ray(camera, px, py)
-                t = hit_solid(solids[k], ray)[0]
-                if t < depth[py, px]:
+                if solids[k, 0] == TRIANGLE:
+                    t = hit_triangle(solids[k], ray)
+                else:
+                    t = hit_solid(solids[k], ray)[0]
+                # Glass: only some of the samples see it.
+                if t < depth[py, px] and solids[k, 19] > noise(px, py):
                     depth[py, px] = t
                     who[py, px] = -2 - k
-
-
-@inlined
-def noise(px: int, py: int) -> float:
-    """Interleaved gradient noise 0..1 (Jimenez 2014): even to the eye, the same every time."""
-    return (52.9829189 * ((0.06711056 * px + 0.00583715 * py) % 1.0)) % 1.0
 
 
 @inlined
@@ -281,7 +324,11 @@ def thing_light(
         ball_normal(view, u, v, soft, look.smooth, n)
         surface_light(look, balls.color[seen], n, towards, lit, openness, out)
     else:
-        _, n[0], n[1], n[2] = hit_solid(solids.rows[-2 - seen], ray)
+        solid = solids.rows[-2 - seen]
+        if solid[0] == TRIANGLE:
+            n[0], n[1], n[2] = triangle_normal(solid, ray)
+        else:
+            _, n[0], n[1], n[2] = hit_solid(solid, ray)
         surface_light(look, solids.color[-2 - seen], n, towards, lit, openness, out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..meshes import read_mesh
+from ..errors import MeshError
+from ..meshes import Mesh, read_mesh
 from ..motion import Motion, Pose
 from ..params import Keyframe, Vec3
 
@@ -18,8 +20,12 @@ Array = NDArray[np.float64]
 
 _ORIGIN = (0.0, 0.0, 0.0)
 
-SOLID_COLUMNS = 16  # kind; sizes 1:4; rotation world -> local 4:13; origin 13:16
+# kind; sizes 1:4; rotation world -> local 4:13; origin 13:16; 19 opacity
+# of a triangle: kind; corners 1:10; their normals 10:19; 19 opacity
+SOLID_COLUMNS = 20
 _KINDS = {"sphere": 0, "box": 1, "cylinder": 2}
+TRIANGLE = 3
+_CREASE = 0.5  # cosine between triangles that are not smoothed into each other
 _CIRCLE = 48  # segments
 
 
@@ -44,17 +50,26 @@ class Props:
     high: list[Array] = field(default_factory=list)
 
 
-def gather(scene: Mapping[str, Any], frame: float, bounds: tuple[Array, Array]) -> Props:
-    """Props of a scene given as plain dicts; `bounds` limit what has no end."""
+def gather(
+    scene: Mapping[str, Any],
+    frame: float,
+    bounds: tuple[Array, Array],
+    glass: tuple[str, ...] = (),
+) -> Props:
+    """Props of a scene given as plain dicts; `bounds` limit what has no end.
+
+    Meshes are read from scene["directory"]; those that are not there are left out. glass: names of
+    meshes that are seen through.
+    """
     props, up = Props(), 1 if scene.get("up") == "y" else 2
     planes, bottoms = [], []
     for collider in scene.get("collider", ()):
-        pose = _pose(collider, frame)
-        if "edges" in collider:
-            props.lines.append(collider["edges"])
+        pose, name = _pose(collider, frame), collider.get("name", "")
         for kind, shape in collider.get("shape", {}).items():
             if kind == "plane":
                 planes += _plane(props, shape, pose, up, bounds)
+            elif kind == "mesh":
+                _mesh(props, collider, shape, pose, scene, frame, name in glass)
             elif kind in _KINDS:
                 solid = _solid(kind, shape, pose)
                 low, high = _extent(solid)
@@ -86,7 +101,7 @@ def body_path(folder: Path, collider: int, frame: int) -> Path:
 def with_bodies(
     scene: Mapping[str, Any], report: Mapping[str, Any], folder: Path, frame: int
 ) -> Mapping[str, Any]:
-    """The scene with the bodies of a frame as they are: `moved` and `edges` of colliders."""
+    """The scene with the bodies of a frame as they are: `moved` and `deformed` of colliders."""
     bodies = {body["collider"]: body for body in report.get("bodies") or ()}
     first = float((scene.get("frames") or [1])[0])
     colliders = []
@@ -94,10 +109,7 @@ def with_bodies(
         if i in bodies:
             collider = {**collider, "moved": {**bodies[i], "since": first}}
         elif collider.get("body") == "deformable" and body_path(folder, i, frame).exists():
-            mesh = read_mesh(body_path(folder, i, frame))
-            sides = mesh.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-            pairs = np.unique(np.sort(sides, axis=1), axis=0)
-            collider = {**collider, "edges": mesh.vertices[pairs]}
+            collider = {**collider, "deformed": read_mesh(body_path(folder, i, frame))}
         colliders.append(collider)
     return {**scene, "collider": colliders}
 
@@ -149,10 +161,92 @@ def _solid(kind: str, shape: Mapping[str, Any], pose: Pose) -> Array:
         size[:2] = float(shape["radius"]), length / 2
         local = _axes_along((end - start) / max(length, 1e-12))
     turn = pose.rotation @ local  # columns: local axes in the world
-    row = np.empty(SOLID_COLUMNS)
+    row = np.zeros(SOLID_COLUMNS)
+    row[19] = 1.0
     row[0], row[1:4] = _KINDS[kind], np.maximum(size * pose.scale, 1e-9)
     row[4:13], row[13:16] = turn.T.ravel(), pose.to_world(center)
     return row
+
+
+def _mesh(
+    props: Props, collider: Mapping[str, Any], shape: Any, pose: Pose, scene: Mapping[str, Any],
+    frame: float, glass: bool,
+) -> None:  # fmt: skip
+    """Triangles of an obstacle or a shell; sharp edges of a container."""
+    mesh = collider.get("deformed")
+    if mesh is not None:
+        pose = Pose()  # in the world already
+    else:
+        mesh = _read(shape["file"] if isinstance(shape, Mapping) else shape, scene, frame)
+    if mesh is None:
+        return
+    corners = (pose.scale * mesh.vertices @ pose.rotation.T + pose.to_world(np.zeros(3)))[
+        mesh.triangles
+    ]
+    props.low.append(corners.min(axis=(0, 1)))
+    props.high.append(corners.max(axis=(0, 1)))
+    across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    area = np.linalg.norm(across, axis=1)
+    kept = area > 0
+    corners, across = corners[kept], across[kept]
+    normal = across / area[kept, None]
+    if collider.get("mode", "outside") == "inside":
+        props.lines.append(_creases(corners, normal))
+        return
+    rows = np.zeros((len(corners), SOLID_COLUMNS))
+    rows[:, 0], rows[:, 19] = TRIANGLE, 0.3 if glass else 1.0
+    rows[:, 1:10] = corners.reshape(-1, 9)
+    rows[:, 10:19] = _smoothed(mesh.triangles[kept], across, normal).reshape(-1, 9)
+    props.solids += list(rows)
+
+
+def _read(file: str, scene: Mapping[str, Any], frame: float) -> Mesh | None:
+    folder = scene.get("directory")
+    run = re.search("#+", file)
+    if folder is None or file.lower().endswith(".vdb") or Path(file).is_absolute():
+        return None
+    if ".." in Path(file).parts:  # caches come from strangers too
+        return None
+    if run is None:
+        paths = [Path(folder) / file]
+    else:  # the frame itself, or the nearest there is
+        width, pattern = len(run[0]), file.replace(run[0], "*")
+        found = [
+            (abs(int(digits[1]) - frame), path)
+            for path in Path(folder).glob(pattern)
+            if (digits := re.search(rf"(\d{{{width},}})\D*$", path.name))
+        ]
+        paths = [min(found)[1]] if found else []
+    try:
+        return read_mesh(paths[0]) if paths and paths[0].is_file() else None
+    except MeshError:
+        return None
+
+
+def _smoothed(triangles: NDArray[Any], across: Array, normal: Array) -> Array:
+    """Normals of corners (n, 3, 3): the mean of what meets there, but not over sharp edges."""
+    total = np.zeros((int(triangles.max(initial=-1)) + 1, 3))
+    for k in range(3):
+        np.add.at(total, triangles[:, k], across)
+    length = np.linalg.norm(total, axis=1, keepdims=True)
+    mean = (total / np.maximum(length, 1e-30))[triangles]
+    sharp = np.einsum("nkc,nc->nk", mean, normal) < _CREASE
+    mean[sharp] = np.repeat(normal[:, None], 3, axis=1)[sharp]
+    return mean
+
+
+def _creases(corners: Array, normal: Array) -> Array:
+    """Segments (k, 2, 3) where triangles meet at an angle, or end."""
+    ends = np.round(corners[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2, 3), 7)
+    order = np.lexsort(ends.transpose(2, 0, 1)[::-1], axis=1)
+    ends = np.take_along_axis(ends, order[..., None], axis=1)
+    _, first, number, count = np.unique(
+        ends.reshape(-1, 6), axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    total = np.zeros((len(first), 3))
+    np.add.at(total, number.ravel(), np.repeat(normal, 3, axis=0))
+    bent = np.linalg.norm(total, axis=1) < count * 0.97
+    return ends[first[bent | (count == 1)]]
 
 
 def _axes_along(axis: Array) -> Array:

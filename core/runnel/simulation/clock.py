@@ -92,20 +92,21 @@ def steps_of_frame(
 ) -> int:
     """Steps from a frame to the next, given the state at its start.
 
-    "auto" keeps the way of a step below `cfl` spacings, for the fastest particle and for the push
-    of the resting fluid's pressure, `pressure_speed` = sqrt(P/rho) [m/s] (its number below
-    cfl^2, see solver/acceleration.py).
+    "auto" keeps the way of the fastest particle in a step below `cfl` spacings, and the push of
+    the resting fluid's pressure, `pressure_speed` = sqrt(P/rho) [m/s], below one (its number below
+    1, see solver/acceleration.py) and below `cfl`.
     """
     length = 1.0 / scene.fps
     solver = scene.solver
     start = frame_time(frame, scene)
-    fastest = max(now.max_speed + _acceleration(scene, start) * length, pressure_speed)
+    fastest = now.max_speed + _acceleration(scene, start) * length
     if not math.isfinite(fastest):
-        fastest = pressure_speed  # the step will say which particle it is
+        fastest = 0.0  # the step will say which particle it is
     if solver.time_step != "auto":
         # Far above that number a step is not just inaccurate, it explodes; and what hits at more
         # than some spacings a step lands inside of what it hits. Divide such steps.
-        least = math.ceil(length * fastest / (STIFFEST * scene.smallest_spacing) - 1e-9)
+        quickest = max(fastest, pressure_speed)
+        least = math.ceil(length * quickest / (STIFFEST * scene.smallest_spacing) - 1e-9)
         return min(MOST_STEPS, max(1, least, math.ceil(length / solver.time_step - 1e-9)))
     speed = max(
         fastest,
@@ -114,8 +115,9 @@ def steps_of_frame(
         0.0,
     )
     longest = solver.max_time_step
-    if speed > 0:
-        longest = min(longest, solver.cfl * scene.smallest_spacing / speed)
+    for limit, quick in ((solver.cfl, speed), (min(solver.cfl, 1.0), pressure_speed)):
+        if quick > 0:
+            longest = min(longest, limit * scene.smallest_spacing / quick)
     return int(min(max(1, math.ceil(length / longest - 1e-9)), MOST_STEPS))
 
 

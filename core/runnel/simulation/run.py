@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -16,12 +17,15 @@ from ..backends.devices import DeviceInfo
 from ..colliders import Sinks, Solids, kill_bounds
 from ..errors import DeviceError, RunnelError, SimulationError
 from ..forces import pack_forces
+from ..meshes import Mesh
+from ..motion import Pose
 from ..particles import ParticleStore
 from ..scene import Scene
 from ..solver.acceleration import Plan
 from ..solver.step import Fields, Iterations, StepReport
 from ..solver.step import step as solver_step
 from ..sources import EMITTER_GAP, MassLedger, emitters, fill_volumes, select, without_overlap
+from ..wetmap import WetMaps
 from .clock import Clock, hydrostatic_speed, steps_of_frame
 from .nozzles import Nozzles
 from .particles import Particles
@@ -55,6 +59,7 @@ class Simulation:
         self._solids, self._sinks = Solids(scene), Sinks(scene)
         self.bodies = bodies_of(scene, self._solids)  # None: the fluid moves none
         self.deformables = deformables_of(scene, self._solids)
+        self._wet = WetMaps(scene, self._solids)
         self._low, self._high = kill_bounds(scene)
         self._emitters, self._nozzles = emitters(scene), Nozzles(scene)
         self._emitted_to = 0.0  # time up to which emitters have given [s]
@@ -133,6 +138,23 @@ class Simulation:
             "host": self.particles.store.bytes,
         }
 
+    @property
+    def wet_maps(self) -> dict[str, NDArray[np.float32]]:
+        """Wet maps by collider (rows, columns, 3): amount 0..1, contact time [s], touched now."""
+        return {wet.part.name: wet.image() for wet in self._wet.maps.values()}
+
+    def write_wet_maps(self, folder: str | Path) -> list[Path]:
+        """Write them as folder/COLLIDER/COLLIDER.0001.exr (or .png) of the frame done last."""
+        return self._wet.write(Path(folder), self.frame)
+
+    def body_poses(self) -> dict[str, Pose]:
+        """Where rigid bodies are, by collider: what takes its shape's own frame to the world."""
+        return {} if self.bodies is None else self.bodies.body_poses()
+
+    def body_meshes(self) -> dict[str, Mesh]:
+        """Deformable bodies as they are, by collider, in the world."""
+        return {} if self.deformables is None else self.deformables.meshes()
+
     def advance(self, frame: int, *, on_step: Callable[[StepReport], None] | None = None) -> Report:
         """Simulate up to and including a frame; the report is that of this frame.
 
@@ -188,7 +210,7 @@ class Simulation:
         """Everything a run needs to go on as if it had not stopped: arrays and JSON values."""
         with self._guarded():
             self.particles.settle()
-            arrays = self.particles.device_rows() | self._nozzles.state()
+            arrays = self.particles.device_rows() | self._nozzles.state() | self._wet.state()
             if self.bodies is not None:
                 arrays |= self.bodies.state()
             if self.deformables is not None:
@@ -235,6 +257,7 @@ class Simulation:
             self.bodies.restore(arrays)
         if self.deformables is not None:
             self.deformables.restore(arrays)
+        self._wet.restore(arrays)
         self._emitted_to = float(meta["emitted_to"])
         self._plan = Plan(*(int(n) for n in meta["plan"]))
         self._pressure_speed = float(meta["pressure_speed"])
@@ -268,6 +291,8 @@ class Simulation:
             if wanted > REFINE * clock.steps:
                 clock.refine()
         self.particles.hand_over()
+        if clock.done == 0:
+            self._wet.begin_frame()
         dt, end = clock.dt, clock.step_end
         fields = self._fields(clock.time, end, dt)
         if self.bodies is not None:
@@ -285,6 +310,10 @@ class Simulation:
             fastest = max(self._survey.max_speed, self.deformables.speed())
             self._survey = replace(self._survey, max_speed=fastest)
         self.particles.changed()
+        if len(self._wet):
+            x, volume = (self._backend.read(name) for name in ("position", "volume"))
+            rows = fields.solids if self.bodies is None else self.bodies.rows(fields.solids)
+            self._wet.step(rows, x, volume, end, dt)
         self._emit(end)
         return report
 

@@ -11,13 +11,23 @@ from numpy.typing import NDArray
 
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
-from ..base import BODY, LOADS, SOLID_COLUMNS, Contributions, Survey, can_be_passed
+from ..base import (
+    BODY,
+    BOX,
+    LOADS,
+    SOLID_COLUMNS,
+    Contributions,
+    Survey,
+    can_be_passed,
+    fastest_point,
+)
 from .program import (
     CLUSTER,
     FINE_BITS,
     MASKED_ROWS,
     MODERATE,
-    RADIX_BITS,
+    RADIX_BITS_CPU,
+    RADIX_BITS_GPU,
     ROW_BITS,
     Programs,
     Variant,
@@ -54,22 +64,27 @@ class OpenCLBackend(DeviceState):
         on_cpu = bool(queue.device.type & cl.device_type.CPU)
         # A tile is one work-item of the serial passes (sort, sums): few and long on CPUs. Their
         # number decides the order of sums, so it must not follow the number of threads.
-        super().__init__(model, queue, TILES_CPU if on_cpu else TILES_GPU)
+        tiles, radix_bits = (TILES_CPU, RADIX_BITS_CPU) if on_cpu else (TILES_GPU, RADIX_BITS_GPU)
+        super().__init__(model, queue, tiles, radix_bits)
         self.vector_lanes = on_cpu if vector_lanes is None else vector_lanes
         self.reorder_interval = max(1, reorder_interval)
         self.group = 8 if on_cpu else 64
         self._radii.update(kernel_radii)
-        self._programs = Programs(cl, self.context, model, self.vector_lanes)
+        self._programs = Programs(cl, self.context, model, self.vector_lanes, radix_bits)
         self._dt = 0.0
         self._tension = 1.0
         self._rest_speed = 0.0
         self._solid_count = 0
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
         self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
+        self._containers = 0  # bits of solids that containers.cl serves; the last bit is shared
         self._passable = False  # any of the solids, by what is fast
+        self._solid_speed = 0.0  # of the fastest point of a solid, at most [m/s]
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
+        self._reach = f32(0)  # kernel radius that its table is for
         self.set_solids(np.zeros((0, SOLID_COLUMNS), np.float32))
+        self._place_reach()
         self._reserve(0)
 
     # ---- programs --------------------------------------------------------------------------------
@@ -142,10 +157,22 @@ class OpenCLBackend(DeviceState):
 
     # ---- the passes ------------------------------------------------------------------------------
 
+    def _place_reach(self) -> None:
+        """h^2 of the lanes whose bit is set, of others a number that nothing reaches."""
+        h = f32(max(self._radii, default=1.0))
+        if h != self._reach:
+            bits = np.arange(256)[:, None] >> np.arange(CLUSTER) & 1
+            self._buffers["reach"] = self._upload(np.where(bits, h * h, f32(-1e30)))
+            self._reach = h
+
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
+        fixed = solids[:30, BODY] == 0  # what bodies get back, containers.cl does not tell
+        boxes = np.flatnonzero((solids[:30, 0] == BOX) & (solids[:30, 1] < 0) & fixed)
+        self._containers = int(np.bitwise_or.reduce(1 << boxes)) if len(boxes) else 0
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
+        self._solid_speed = fastest_point(solids, fields) if self._passable else 0.0
         moved = (s for s, row in enumerate(solids) if row[BODY] > 0)
         self._body_bits = sum({1 << min(s, 30) for s in moved})
 
@@ -270,6 +297,7 @@ class OpenCLBackend(DeviceState):
             *self._of_bodies("bodies back"),
             u32(self._rows),
             f32(self._dt),
+            f32(self._solid_speed),
         )
 
     def find_neighbors(self) -> None:
@@ -291,6 +319,7 @@ class OpenCLBackend(DeviceState):
         self._until_reorder -= 1
         reorder = self._until_reorder < 0 or dead > 0
         program = self._program(fine=fine, indexed=not reorder)
+        self._place_reach()
         self._sort(program, grid, min(64, key_bits + (dead > 0)))
         if reorder:
             self._until_reorder = self.reorder_interval - 1
@@ -343,7 +372,7 @@ class OpenCLBackend(DeviceState):
             f32(self._dt),
             grid,
         )
-        for shift in range(0, bits, RADIX_BITS):
+        for shift in range(0, bits, self.radix_bits):
             self._run(
                 program,
                 "sort_count",
@@ -387,7 +416,7 @@ class OpenCLBackend(DeviceState):
             program,
             "place_predicted",
             padded,
-            *self._take("x v material index xp xp2 push pressure fill"),
+            *self._take("x v material index xp xp2 push pressure fluid_fill fill"),
             u32(n),
             u32(padded),
             u32(self.capacity),
@@ -398,7 +427,7 @@ class OpenCLBackend(DeviceState):
     def _fill_rows(self, program: dict[str, Any]) -> None:
         b, n = self._buffers, self._rows
         self._cl.enqueue_copy(self.queue, b["used"], np.zeros(4, np.uint32))
-        self._run(program, "clear_rows", self._slots, b["rows"], u32(self._slots))
+        self._run(program, "clear_rows", self._slots + 1, b["rows"], u32(self._slots))
         self._run(
             program, "fill_rows", n, *self._take("key rows used"), u32(n), u32(self._slots - 1)
         )
@@ -440,20 +469,19 @@ class OpenCLBackend(DeviceState):
         self._cl.enqueue_fill_buffer(self.queue, b["push"], f32(0), 0, b["push"].size)
 
     def compute_pressure(self, momentum: float, gain: float) -> None:
-        b = self._buffers
         weights = np.array([momentum, gain], f32)
         self._run_lanes(
             "compute_pressure",
             *self._take("fluids wall"),
             self._same,
-            *self._take("material xp xp2 pressure fill list list_range near solids"),
+            *self._take("material xp pressure fluid_fill fill list list_range near solids"),
             u32(self._solid_count),
+            u32(self._containers),
             *self._of_bodies("bodies"),
             u32(self._rows),
             weights,
             f32(ATTRACTION_SHARE * self._tension),
         )
-        b["xp"], b["xp2"] = b["xp2"], b["xp"]
 
     def density_error(self) -> tuple[float, float]:
         if self._rows == 0:
@@ -474,10 +502,11 @@ class OpenCLBackend(DeviceState):
         b = self._buffers
         self._run_lanes(
             "correct_positions",
-            *self._take("fluids wall"),
+            *self._take("fluids wall reach"),
             self._same,
             *self._take("material xp pressure xp2 push list list_range near solids"),
             u32(self._solid_count),
+            u32(self._containers),
             *self._of_bodies("bodies back", u32(self.capacity)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
@@ -507,7 +536,7 @@ class OpenCLBackend(DeviceState):
                 "apply_viscosity",
                 b["fluids"],
                 self._same,
-                *self._take("material xp v fill xp2 list list_range"),
+                *self._take("material xp v fluid_fill xp2 list list_range"),
                 u32(self._rows),
                 f32(1 / passes),
             )
@@ -628,6 +657,7 @@ class OpenCLBackend(DeviceState):
     def neighbor_lists(self) -> tuple[NDArray[np.uint32], ...]:
         """(range per cluster, particles, bits of the lanes they are in reach of): for tests."""
         ranges = self._fetch("list_range", np.uint32, 2, self._clusters)
+        ranges[:, 1] &= u32(0xFFFF)  # above: how many are close
         entries = self._fetch("list", np.uint32, 1, self._list_capacity)[:, 0]
         return ranges, entries & u32(0xFFFFFF), entries >> u32(24)
 

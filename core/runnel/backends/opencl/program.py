@@ -25,7 +25,7 @@ SLOT = 12  # uints of a row of cells in the table, as in neighbors.cl
 CLUSTER = 8  # particles that share a neighbour list: the lanes of a vector
 MASKED_ROWS = (1 << 24) - CLUSTER  # most particles whose list entries have room for lane bits
 MODERATE = (1e-4, 1e3)  # radii [m] whose eighth power floats hold, with room to spare
-RADIX_BITS = 8
+RADIX_BITS_CPU, RADIX_BITS_GPU = 11, 8  # of a sort's pass: few long passes where tiles are few
 ROW_BITS = 5
 FINE_BITS = 3
 
@@ -60,9 +60,11 @@ class Variant:
 class Programs:
     """Builds a variant of the kernels when it is first asked for."""
 
-    def __init__(self, cl: Any, context: Any, model: Model, vector_lanes: bool) -> None:
+    def __init__(
+        self, cl: Any, context: Any, model: Model, vector_lanes: bool, radix_bits: int
+    ) -> None:
         self._cl, self._context = cl, context
-        self._model, self._vector_lanes = model, vector_lanes
+        self._model, self._vector_lanes, self._radix_bits = model, vector_lanes, radix_bits
         self._built: dict[Variant, dict[str, Any]] = {}
 
     def get(self, variant: Variant) -> dict[str, Any]:
@@ -76,7 +78,7 @@ class Programs:
                 "MIXED_FLUIDS": int(len(m.rest_density) > 1),
                 "EXACT": int(m.exact),
                 "ROW_BITS": ROW_BITS,
-                "RADIX_BITS": RADIX_BITS,
+                "RADIX_BITS": self._radix_bits,
                 "SOLID_COLUMNS": SOLID_COLUMNS,
                 **variant.defines,
                 **kernel_defines(c),

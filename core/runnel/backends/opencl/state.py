@@ -14,7 +14,7 @@ from ...errors import DeviceError
 from ...particles import CAPACITIES
 from ...solver.model import Model
 from ..base import FIELD, SOLID_COLUMNS, same_fields
-from .program import CLUSTER, RADIX_BITS, SLOT
+from .program import CLUSTER, SLOT
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -32,13 +32,20 @@ STATE = {
     "xp2": (np.float32, 4),
     "push": (np.float32, 4),
     "pressure": (np.float32, 1),
-    "fill": (np.float32, 2),
+    "fluid_fill": (np.float32, 1),
+    "fill": (np.float32, 1),
     "key": (np.uint64, 1),
     "key2": (np.uint64, 1),
     "index": (np.uint32, 1),
     "index2": (np.uint32, 1),
 }
-KEPT = ("x", "v", "material", "fill")  # what growing must copy; the rest is remade every step
+KEPT = (
+    "x",
+    "v",
+    "material",
+    "fluid_fill",
+    "fill",
+)  # what growing must copy; the rest is remade every step
 
 
 # What `read` gives: buffer, dtype, width, columns.
@@ -53,8 +60,8 @@ CHANNELS: dict[str, tuple[str, Any, int, slice | int]] = {
     "id": ("material", np.uint32, 4, 3),
     "predicted": ("xp", np.float32, 4, slice(0, 3)),
     "change": ("xp", np.float32, 4, 3),
-    "fluid_fill": ("fill", np.float32, 2, 0),
-    "fill": ("fill", np.float32, 2, 1),
+    "fluid_fill": ("fluid_fill", np.float32, 1, 0),
+    "fill": ("fill", np.float32, 1, 0),
     "push": ("push", np.float32, 4, slice(0, 3)),
     "multiplier": ("pressure", np.float32, 1, 0),
     "vorticity": ("vorticity", np.float32, 4, slice(0, 3)),
@@ -64,7 +71,7 @@ CHANNELS: dict[str, tuple[str, Any, int, slice | int]] = {
 class DeviceState:
     """Buffers of one device and the particles in them."""
 
-    def __init__(self, model: Model, queue: cl.CommandQueue, tiles: int) -> None:
+    def __init__(self, model: Model, queue: cl.CommandQueue, tiles: int, radix_bits: int) -> None:
         import pyopencl as cl
 
         self._cl = cl
@@ -74,6 +81,7 @@ class DeviceState:
         self.name = f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
         self.model = model
         self.tiles = tiles
+        self.radix_bits = radix_bits
         self._radii: set[float] = set()
         self._buffers: dict[str, Any] = {}
         # Of tables of solids: fields on the device, where they begin, rows ahead of them.
@@ -132,7 +140,7 @@ class DeviceState:
         set_bits = np.array([bytes(p).ljust(8, b"\0") for p in places]).view(np.uint64)
         self._buffers["set_bits"] = self._upload(set_bits)
         self._buffers["bounds"] = self._allocate(self.tiles * 32)
-        self._buffers["histogram"] = self._allocate(self.tiles * 4 << RADIX_BITS)
+        self._buffers["histogram"] = self._allocate(self.tiles * 4 << self.radix_bits)
         self._buffers["used"] = self._allocate(16)
         self._buffers["forces"] = self._allocate(16)
         self._buffers["gathered"] = self._allocate(16 * 1024)
@@ -197,7 +205,7 @@ class DeviceState:
     def _reserve_rows(self, rows: int) -> None:
         """A table for so many rows of cells and as many again; spray has a row per particle."""
         self._slots = 1 << math.ceil(math.log2(4 * max(16, rows)))
-        self._buffers["rows"] = self._allocate(4 * SLOT * self._slots)
+        self._buffers["rows"] = self._allocate(4 * SLOT * (self._slots + 1))
 
     # ---- particles in and out --------------------------------------------------------------------
 
@@ -223,8 +231,8 @@ class DeviceState:
         material[:, 2:].view(np.uint32)[:, 0] = channels["phase"]
         material[:, 2:].view(np.uint32)[:, 1] = channels["id"]
         self._radii.update(float(h) for h in np.unique(material[:, 0]))
-        fill = np.ones((n, 2), np.float32)
-        for name, values in (("x", x), ("v", v), ("material", material), ("fill", fill)):
+        full = np.ones((n, 1), np.float32)
+        for name, values in zip(KEPT, (x, v, material, full, full), strict=True):
             offset = self._rows * values.shape[1] * 4
             self._cl.enqueue_copy(self.queue, self._buffers[name], values, dst_offset=offset)
         self._rows += n

@@ -12,7 +12,7 @@ from .compile import double, inline, parallel, prange, uint32
 from .field import World, unit
 from .kernel import hash_uint
 from .march import ahead, can_be_passed, dot
-from .solids import Vector, distance, local_point, point_velocity, to_world, yielding
+from .solids import Vector, distance, local_point, point_velocity, surface, to_world, yielding
 
 Array = NDArray[np.float32] | NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -157,10 +157,10 @@ def face(w: World, c: int, axis: int, x: float, y: float, z: float) -> tuple[flo
 
 @inline
 def respond(
-    s: Array, n: Vector, v: Vector, arriving: float, pushed: float, touches: bool, dt: float,
+    s: Vector, n: Vector, v: Vector, arriving: float, pushed: float, touches: bool, dt: float,
     f: float,
 ) -> Vector:  # fmt: skip
-    """Velocity relative to a solid after it answered.
+    """Velocity relative to a solid after it answered; s: its friction, bounce, stickiness.
 
     arriving: normal speed of an arrival, below 0, if it is one that bounces. f: the share of a
     velocity that the particle may lose, 1 unless the solid is a body that yields.
@@ -170,20 +170,20 @@ def respond(
     speed = math.sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2])
     keep = 1.0
     if pushed > 0.0 and speed > 0.0:  # Coulomb
-        keep = max(1.0 - f, 1.0 - s[2] * pushed / dt / speed)
+        keep = max(1.0 - f, 1.0 - s[0] * pushed / dt / speed)
     if touches and arriving < 0.0:
-        vn += f * max(-s[3] * arriving - vn, 0.0)
-    if touches and s[4] > 0.0:
-        left = 1.0 - f * (1.0 - (1.0 - s[4]) ** (60.0 * dt))
+        vn = max(vn, (1.0 - f) * vn - f * s[1] * arriving)
+    if touches and s[2] > 0.0:
+        left = 1.0 - f + f * max(1.0 - s[2], 0.0) ** (60.0 * dt)
         keep *= left
         vn = min(vn, 0.0) + max(vn, 0.0) * left
     return keep * t[0] + vn * n[0], keep * t[1] + vn * n[1], keep * t[2] + vn * n[2]
 
 
 @inline
-def stuck(s: Array, n: Vector, drift: Vector, dt: float) -> Vector:
+def stuck(s: Vector, n: Vector, drift: Vector, dt: float) -> Vector:
     """What stickiness takes of a way over dt, relative to a solid: along it, and off it [m/s]."""
-    lost = 1.0 - (1.0 - s[4]) ** (60.0 * dt)
+    lost = 1.0 - max(1.0 - s[2], 0.0) ** (60.0 * dt)
     to_wall = min(drift[0] * n[0] + drift[1] * n[1] + drift[2] * n[2], 0.0)
     return (
         lost * (drift[0] - to_wall * n[0]),
@@ -224,6 +224,7 @@ def wall_response(
         for c in range(len(w.rows)):
             s = w.rows[c]
             u = point_velocity(w, c, x0, x1, x2)
+            skin = surface(w, c, x0, x1, x2)
             for side in range(3 if s[0] == BOX and s[1] < 0.0 else 1):
                 phi, n = face(w, c, side, x0, x1, x2)
                 if phi >= h[i]:
@@ -241,13 +242,13 @@ def wall_response(
                     arriving = 0.0
                 relative = (v[i, 0] - u[0], v[i, 1] - u[1], v[i, 2] - u[2])
                 f = yielding(s, bodies, (x0, x1, x2), n)
-                after = respond(s, n, relative, arriving, pushed, touches, dt, f)
+                after = respond(skin, n, relative, arriving, pushed, touches, dt, f)
                 for axis in range(3):
                     if axis != ignored_axis:
                         v[i, axis] = u[axis] + after[axis]
                 react(s, reaction, i, ahead(after, relative, -1.0), 1.0)
-                if touches and s[4] > 0.0:
-                    lost = stuck(s, n, (drift[0] - u[0], drift[1] - u[1], drift[2] - u[2]), dt)
+                if touches and skin[2] > 0.0:
+                    lost = stuck(skin, n, (drift[0] - u[0], drift[1] - u[1], drift[2] - u[2]), dt)
                     drift = (drift[0] - lost[0], drift[1] - lost[1], drift[2] - lost[2])
                     for axis in range(3):
                         if axis != ignored_axis:

@@ -31,11 +31,12 @@ class World(NamedTuple):
     ignored: NDArray[np.int64]  # (1,) axis that a 2D scene leaves out, or -1
     head: Doubles  # (fields, 7) origin, voxel, band, background, margin of the table
     dims: NDArray[np.int64]  # (fields, 3)
-    start: NDArray[np.int64]  # (fields, 3) first tile, first leaf, first leaf of velocities or -1
+    start: NDArray[np.int64]  # (fields, 4) first tile, leaf; first leaf of the channels or -1
     table: NDArray[np.int32]  # as fields/packed.py writes it
     values: Singles  # (leaves, 729)
     walls: Singles  # (leaves, 729) psi of fields/walls.py
     velocity: Singles  # (leaves, 729, 3)
+    surface: Singles  # (leaves, 729, 3) friction, bounce, stickiness
 
 
 def world_of(
@@ -47,11 +48,11 @@ def world_of(
     if isinstance(rows, World):
         return rows
     head = np.zeros((len(fields), 7))
-    dims, start = np.zeros((len(fields), 3), np.int64), np.zeros((len(fields), 3), np.int64)
+    dims, start = np.zeros((len(fields), 3), np.int64), np.zeros((len(fields), 4), np.int64)
     tables, values = [np.zeros(0, np.int32)], [np.zeros((0, 729), np.float32)]
     walls = [values[0]]
-    velocities = [np.zeros((0, 729, 3), np.float32)]
-    place = np.zeros(3, np.int64)
+    channels = [[np.zeros((0, 729, 3), np.float32)] for _ in range(2)]
+    place = np.zeros(4, np.int64)
     for n, field in enumerate(fields):
         from ...fields.packed import far_table, margin_of  # scenes without fields do not need it
 
@@ -61,16 +62,17 @@ def world_of(
         tables.append(table)
         values.append(field.values)
         walls.append(field.values if field.wall is None else field.wall)
-        place += [len(field.table), field.leaves, 0]
-        if field.velocity is None:
-            start[n, 2] = -1
-        else:
-            velocities.append(field.velocity)
-            place[2] += field.leaves
+        place += [len(field.table), field.leaves, 0, 0]
+        for k, channel in enumerate((field.velocity, field.surface)):
+            if channel is None:
+                start[n, 2 + k] = -1
+            else:
+                channels[k].append(channel)
+                place[2 + k] += field.leaves
     solids = np.ascontiguousarray(rows, np.float64).reshape(-1, SOLID_COLUMNS)
     return World(
         solids, np.array([ignored_axis]), head, dims, start, np.concatenate(tables),
-        np.concatenate(values), np.concatenate(walls), np.concatenate(velocities),
+        np.concatenate(values), np.concatenate(walls), *(np.concatenate(c) for c in channels),
     )  # fmt: skip
 
 
@@ -161,13 +163,13 @@ def sample(f: World, values: Singles, n: int, x: float, y: float, z: float) -> S
 
 
 @called
-def velocity(f: World, n: int, x: float, y: float, z: float) -> Vector:
-    """Velocity channel of field n [m/s]; 0 where it has none."""
+def channel(f: World, values: Singles, first: int, n: int, x: float, y: float, z: float) -> Vector:
+    """Three numbers of field n, whose leaves begin at `first` of values; 0 where it has none."""
     x, y, z = grid_place(f, n, x, y, z)
     within, entry, corner = entry_at(f, n, x, y, z)
-    if not within or entry < 0 or f.start[n, 2] < 0:
+    if not within or entry < 0 or first < 0:
         return 0.0, 0.0, 0.0
-    v = f.velocity[f.start[n, 2] + entry]
+    v = values[first + entry]
     a, b, c = 0.0, 0.0, 0.0
     x, y, z = x - int(x), y - int(y), z - int(z)
     for k in range(8):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..base import BODY, BOX, CYLINDER, FIELD, SPHERE
 from .compile import double, inline, parallel, prange
-from .field import World, blended, unit, velocity, world_of
+from .field import World, blended, channel, unit, world_of
 
 if TYPE_CHECKING:
     from ...fields.grid import SparseField
@@ -74,9 +74,21 @@ def point_velocity(w: World, c: int, x: float, y: float, z: float) -> Vector:
     if s[0] != FIELD:
         return u
     a, b, d = to_local(s, x / s[5], y / s[5], z / s[5])
-    a, b, d = velocity(w, int(s[27]), a, b, d)
+    n = int(s[27])
+    a, b, d = channel(w, w.velocity, w.start[n, 2], n, a, b, d)
     v = in_plane(w, to_world(s, s[5] * a, s[5] * b, s[5] * d))
     return u[0] + v[0], u[1] + v[1], u[2] + v[2]
+
+
+@inline
+def surface(w: World, c: int, x: float, y: float, z: float) -> Vector:
+    """Friction, bounce and stickiness of a solid at a point."""
+    s = w.rows[c]
+    if s[0] != FIELD or w.start[int(s[27]), 3] < 0:
+        return s[2], s[3], s[4]
+    a, b, d = local_point(s, x, y, z)
+    n = int(s[27])
+    return channel(w, w.surface, w.start[n, 3], n, a / s[5], b / s[5], d / s[5])
 
 
 @inline

@@ -1,0 +1,284 @@
+"""Runs that nobody watches: killed, out of disk, out of memory; every one goes on as if it had not
+happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import runnel
+from runnel.cache import Cache
+from runnel.cli import main
+from runnel.cli.memory import resident_bytes
+from runnel.errors import SceneError
+from runnel.scene import Scene, example, example_names
+from runnel.simulation import Simulation
+
+CORE = Path(runnel.__file__).parents[1]
+
+
+def write_scene(folder: Path, frames: int = 12, speed: float = 2.0) -> Path:
+    """A stream of water that fills a tank: every frame is larger than the one before."""
+    pipe = {"cylinder": {"start": [0.3, 0.3, 0.9], "end": [0.3, 0.3, 1.0], "radius": 0.15}}
+    hollow = {"box": {"min": [0, 0, 0], "max": [0.6, 0.6, 1.2]}}
+    jet = {"name": "jet", "fluid": "water", "kind": "emitter", "shape": pipe, "spacing": 0.03}
+    data = {
+        "name": "stream",
+        "frames": [1, frames],
+        "seed": 3,
+        "solver": {"time_step": 0.01, "iterations": [3, 3]},
+        "fluid": [{"name": "water"}],
+        "source": [jet | {"velocity": [0, 0, -speed], "jitter": 0.1}],
+        "collider": [{"name": "tank", "mode": "inside", "shape": hollow}],
+    }
+    path = folder / "stream.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def command(path: Path, out: Path, *more: str) -> list[str]:
+    return ["run", str(path), "--out", str(out), "--quiet", *more]
+
+
+def start(words: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "runnel", *words],
+        env={**os.environ, "PYTHONPATH": str(CORE)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def assert_same_shot(a: Path, b: Path) -> None:
+    left, right = Cache.open(a), Cache.open(b)
+    assert left.frames() == right.frames()
+    for frame in left.frames():
+        mine, other = left.read(frame), right.read(frame)
+        assert mine.keys() == other.keys()
+        for name, values in mine.items():
+            np.testing.assert_array_equal(values, other[name])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A scene, and the cache of a run that was left alone."""
+    folder = tmp_path_factory.mktemp("unattended")
+    path = write_scene(folder)
+    assert main(command(path, folder / "whole")) == 0
+    return path, folder / "whole"
+
+
+# --- kill -9 --------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
+def test_a_killed_run_goes_on_bit_by_bit(whole: tuple[Path, Path], tmp_path: Path) -> None:
+    """Killed three times, wherever that falls; the log tells of each start."""
+    path, alone = whole
+    out = tmp_path / "cache"
+    words = command(path, out, "--resume", "--checkpoint", "2")
+    for frame, wait in ((3, 0.0), (6, 0.02), (9, 0.05)):
+        process = start(words)
+        deadline = time.monotonic() + 60
+        while not (out / "frames" / f"frame_{frame:06d}.npz").exists():
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        cache = Cache.open(out)
+        assert cache.verify(finite=True) == []
+        assert cache.last_frame is not None
+        assert cache.last_frame >= frame - 1
+    assert main(words) == 0
+    assert_same_shot(out, alone)
+    assert not list(out.rglob("*.tmp"))
+    assert (out / "run.log").read_text().count("particles at the start") == 4
+
+
+# --- full disk ------------------------------------------------------------------------------------
+
+
+def test_files_that_cannot_grow_stop_the_run(
+    whole: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The system refuses larger files, as a quota does: frames before are whole, and it goes on."""
+    path, alone = whole
+    out = tmp_path / "cache"
+    limit = Cache.open(alone).entry(6).bytes + 100
+    write, usual = Cache.write, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limited(*args: Any) -> Any:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, usual[1]))  # not for the compiler's files
+        try:
+            return write(*args)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+    monkeypatch.setattr(Cache, "write", limited)
+    assert main(command(path, out, "--checkpoint", "0")) == 1
+    assert "frame_000007.npz: cannot be written" in capsys.readouterr().err
+    cache = Cache.open(out)
+    assert cache.frames() == [1, 2, 3, 4, 5, 6]
+    assert cache.verify(finite=True) == []
+    assert "failed: " in (out / "run.log").read_text()
+    monkeypatch.undo()
+    assert main(command(path, out, "--resume")) == 0
+    assert_same_shot(out, alone)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 400 kB, where the system lets us have one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if sys.platform != "linux" or shutil.which("mount") is None:
+        pytest.skip("making a small disk needs Linux and mount")
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("making a small disk needs the right to mount")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_stops_the_run(
+    whole: tuple[Path, Path],
+    small_disk: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path, alone = whole
+    out = small_disk / "cache"
+    assert main(command(path, out, "--checkpoint", "1")) == 1
+    complaint = capsys.readouterr().err
+    assert "No space left" in complaint
+    assert "Free some space" in complaint
+    cache = Cache.open(out)
+    assert cache.verify(finite=True) == []
+    assert 1 <= len(cache.frames()) < 12
+    moved = shutil.copytree(out, tmp_path / "moved")  # a larger disk
+    assert main(command(path, moved, "--resume")) == 0
+    assert_same_shot(moved, alone)
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def test_memory_limit_stops_in_good_time(
+    whole: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A scene whose particles outgrow the limit: status 1, the frames so far, and why."""
+    path, alone = whole
+    out = tmp_path / "cache"
+    limit = (resident_bytes() + 200_000) / 2**30
+    assert main(command(path, out, "--memory-limit", f"{limit:.6f}")) == 1
+    complaint = capsys.readouterr().err
+    for words in ("--memory-limit is", "particles", "--resume"):
+        assert words in complaint
+    cache = Cache.open(out)
+    assert 1 <= len(cache.frames()) < 12
+    assert cache.verify(finite=True) == []
+    assert main(command(path, out, "--resume", "--memory-limit", "64")) == 0
+    assert_same_shot(out, alone)
+
+
+# --- log ------------------------------------------------------------------------------------------
+
+
+def test_the_log_tells_the_story(whole: tuple[Path, Path]) -> None:
+    path, alone = whole
+    lines = (alone / "run.log").read_text(encoding="utf-8").splitlines()
+    assert all(line[4] == "-" and line[19:21] == "  " for line in lines)  # date and time
+    told = "\n".join(line[21:] for line in lines)
+    digest = Scene.load(path).digest()
+    for words in ("Runnel ", "Python ", "'stream'", digest, "frame 12/12", "ms/step", "done after"):
+        assert words in told
+    assert sum(line[21:].startswith("frame ") for line in lines) == 11
+
+
+def test_an_unforeseen_failure_is_logged_in_full(
+    whole: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Simulation, "advance", broken)
+    with pytest.raises(ZeroDivisionError):
+        main(command(whole[0], tmp_path / "cache"))
+    assert "ZeroDivisionError: a bug" in (tmp_path / "cache" / "run.log").read_text()
+
+
+# --- every shipped scene --------------------------------------------------------------------------
+
+
+def coarse(name: str) -> Scene:
+    """A shipped scene with fewer particles, as few as its nozzles allow."""
+    for factor in (2.0, 1.5, 1.0):
+        data = example(name).to_dict()
+        for source in data["source"]:
+            source["spacing"] *= factor
+        try:
+            scene = Scene.from_dict(data, example(name).directory)
+            Simulation(scene).close()
+            return scene
+        except SceneError:
+            continue
+    raise AssertionError(name)
+
+
+class Pause(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", example_names())
+def test_a_shipped_scene_is_resumed_bit_by_bit(name: str, tmp_path: Path) -> None:
+    """Stopped in the middle of a frame, its state through a file, gone on in another simulation."""
+    scene = coarse(name)
+    first = scene.frames[0]
+    channels = ["position", "velocity", "id", "phase", "radius", "mass", "density", "age"]
+
+    def stop(step: object) -> None:
+        if sim.frame == first + 2:
+            raise Pause
+
+    with Simulation(scene, timed=False) as sim:
+        sim.advance(first + 4)
+        expected = {channel: sim.particles[channel] for channel in channels}
+        report = sim.report.to_dict()
+    with Simulation(scene, timed=False) as sim:
+        with pytest.raises(Pause):
+            sim.advance(first + 4, on_step=stop)
+        cache = Cache.create(tmp_path, scene.to_dict())
+        cache.write(sim.frame, {"position": sim.particles["position"]})
+        cache.write_checkpoint(sim.frame, *sim.state())
+    found = Cache.open(tmp_path).read_checkpoint()
+    assert found is not None
+    with Simulation(scene, timed=False) as sim:
+        sim.restore(found[1], found[2])
+        sim.advance(first + 4)
+        for channel, values in expected.items():
+            np.testing.assert_array_equal(sim.particles[channel], values, err_msg=channel)
+        again = sim.report.to_dict()
+    assert again == report

@@ -1,0 +1,299 @@
+"""Files from outside: whatever they hold, the answer is a result or an error that names them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runnel.cache import Cache
+from runnel.cli import main
+from runnel.errors import CacheError, MeshError, RunnelError, SceneError
+from runnel.export.surfaces import read_surface
+from runnel.fields.vdb import available, openvdb, read_vdb
+from runnel.scene import Scene, example_path
+from runnel.surface import Mesh, write_mesh
+
+QUICK = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+CHANGES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=6)
+
+
+def changed(raw: bytes, changes: list[tuple[float, int]], cut: float | None) -> bytes:
+    """Bytes replaced at places given as shares of the length, then cut."""
+    data = bytearray(raw)
+    for place, value in changes:
+        data[min(int(place * len(data)), len(data) - 1)] = value
+    return bytes(data if cut is None else data[: int(cut * len(data))])
+
+
+@contextmanager
+def or_refused(kind: type[RunnelError], name: str) -> Iterator[None]:
+    """All goes well, or an error of this kind names the file."""
+    try:
+        yield
+    except kind as error:
+        if name not in str(error):
+            raise AssertionError(f"{name} is not named: {error}") from error
+
+
+# --- scenes ---------------------------------------------------------------------------------------
+
+
+@QUICK
+@given(CHANGES, st.none() | st.floats(0, 1), st.sampled_from(["fountain", "seven_liquids"]))
+def test_damaged_scene_files(
+    tmp_path: Path, changes: list[tuple[float, int]], cut: float | None, name: str
+) -> None:
+    path = tmp_path / "scene.toml"
+    path.write_bytes(changed(example_path(name).read_bytes(), changes, cut))
+    with or_refused(SceneError, "scene.toml"):
+        Scene.load(path)
+
+
+@QUICK
+@given(st.text(max_size=300), st.sampled_from([".toml", ".json"]))
+def test_noise_as_a_scene(tmp_path: Path, text: str, suffix: str) -> None:
+    path = tmp_path / f"scene{suffix}"
+    path.write_text(text, encoding="utf-8", errors="replace")
+    with pytest.raises(SceneError, match=f"scene\\{suffix}"):
+        Scene.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("deep.json", "[" * 100_000),
+        ("deep.json", '{"a":' * 50_000),
+        ("deep.toml", "a = " + "[" * 100_000),
+        ("deep.toml", "a" + ".a" * 100_000 + " = 1"),
+        ("large.json", '{"seed": 1' + "0" * 10_000 + "}"),
+        ("large.toml", "fps = 1e999"),
+        ("many.toml", "[[source]]\n" * 20_000),
+    ],
+)
+def test_absurd_scenes(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(SceneError, match=name):
+        Scene.load(path)
+
+
+def test_a_scene_reads_no_file_outside_of_its_folder(tmp_path: Path) -> None:
+    """Neither by dots, nor absolutely, nor through a link."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    cube = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    (tmp_path / "secret.obj").write_text(cube)
+    (inside / "link.obj").symlink_to(tmp_path / "secret.obj")
+    source: dict[str, Any] = {"name": "s", "fluid": "water", "spacing": 0.1}
+    for file in ("../secret.obj", str(tmp_path / "secret.obj"), "link.obj"):
+        data = {"fluid": [{"name": "water"}], "source": [source | {"shape": {"mesh": file}}]}
+        with pytest.raises(SceneError, match=r"outside|folder|relative"):
+            Scene.from_dict(data, inside)
+
+
+# --- caches ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    made = Cache.create(tmp_path / "cache", {"name": "fuzz"})
+    made.write(1, {"x": np.arange(3000, dtype=np.float32).reshape(-1, 3)})
+    return made
+
+
+def replaced(cache: Cache, **members: bytes) -> str:
+    """The frame's file with other members, listed in the manifest as if it were ours."""
+    method = zipfile.ZIP_DEFLATED
+    path = cache.frame_path(1)
+    with zipfile.ZipFile(path, "w", method) as pack:
+        for name, data in members.items():
+            pack.writestr(name.replace("_dot_", "."), data)
+    entry = cache.manifest.frames[1]
+    sums = {"x": zlib.crc32(next(iter(members.values())))}
+    forged = type(entry)(1, entry.count, path.stat().st_size, sums, None, {})
+    cache.manifest.frames[1] = forged
+    with pytest.raises(CacheError) as caught:
+        cache._read(forged, None)
+    return str(caught.value)
+
+
+def npy(shape: tuple[int, ...], data: bytes) -> bytes:
+    out = io.BytesIO()
+    head = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(out, head)
+    return out.getvalue() + data
+
+
+def test_a_zip_bomb_is_not_unpacked(cache: Cache) -> None:
+    """Ten thousand times its size: members are stored, never inflated."""
+    bomb = npy((1000, 3), b"\0" * (1 << 26))
+    assert "form that was never written" in replaced(cache, x_dot_npy=bomb)
+
+
+def test_names_in_a_zip_are_no_paths(cache: Cache, tmp_path: Path) -> None:
+    text = replaced(cache, **{"../../evil_dot_npy": b"x"})
+    assert "lacks 'x.npy'" in text
+    assert not list(tmp_path.rglob("evil*"))
+
+
+@QUICK
+@given(CHANGES, st.none() | st.floats(0, 1))
+def test_damaged_solids(
+    tmp_path: Path, changes: list[tuple[float, int]], cut: float | None
+) -> None:
+    cache = Cache.create(tmp_path / "c", {"name": "solids"})
+    points, triangles = np.eye(3, dtype=np.float32), np.array([[0, 1, 2]], np.int32)
+    cache.write_solid(0, "tri", points, triangles)
+    path = cache.solid_path(0)
+    path.write_bytes(changed(path.read_bytes(), changes, cut))
+    with or_refused(CacheError, "solid_000.npz"):
+        _, vertices, faces, _ = cache.read_solid(0, 1)
+        np.testing.assert_array_equal(vertices, points)
+        np.testing.assert_array_equal(faces, triangles)
+
+
+STATES: dict[str, dict[str, Any]] = {
+    "no positions": {"position": None},
+    "a fluid there is not": {"phase": np.full(125, 7, np.uint32)},
+    "fewer velocities": {"velocity": np.zeros((3, 3), np.float32)},
+    "no numbers": {"position": np.full((125, 3), np.nan, np.float32)},
+    "no size": {"kernel_radius": np.zeros(125, np.float32)},
+    "one id": {"id": np.zeros(125, np.uint32)},
+    "other shape": {"position": np.zeros((125, 2), np.float32)},
+    "no clock": {"meta": {"clock": 3}},
+    "no ledger": {"meta": {"ledger": None}},
+}
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_forged_checkpoints_are_refused(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Checksums right, contents wrong: nothing of it reaches the device."""
+    box = {"box": {"min": [0, 0, 0], "max": [0.25, 0.25, 0.25]}}
+    source = {"name": "dam", "fluid": "water", "shape": box, "spacing": 0.05}
+    data = {"name": "c", "frames": [1, 3], "fluid": [{"name": "water"}], "source": [source]}
+    scene, out = tmp_path / "c.json", tmp_path / "out"
+    scene.write_text(json.dumps(data))
+    command = ["run", str(scene), "--out", str(out), "--quiet", "--resume"]
+    assert main([*command, "--frames", "1-2"]) == 0
+    cache = Cache.open(out)
+    found = cache.read_checkpoint(2)
+    assert found is not None
+    _, arrays, meta = found
+    forged = dict(STATES[case])
+    meta = {**meta, **forged.pop("meta", {})}
+    arrays = {n: a for n, a in {**arrays, **forged}.items() if a is not None}
+    cache.write_checkpoint(2, arrays, meta)
+    assert main(command) == 1
+    complaint = capsys.readouterr().err
+    assert "checkpoint_000002.npz" in complaint
+    assert "Delete it" in complaint
+    cache.checkpoint_path(2).unlink()
+    assert main(command) == 0
+
+
+# --- meshes ---------------------------------------------------------------------------------------
+
+
+@QUICK
+@given(CHANGES, st.none() | st.floats(0, 1))
+def test_damaged_surfaces(
+    tmp_path: Path, changes: list[tuple[float, int]], cut: float | None
+) -> None:
+    points = np.eye(4, 3, dtype=np.float32)
+    faces = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]], np.int32)
+    path = tmp_path / "surface.ply"
+    write_mesh(path, Mesh(points, faces, {"normal": points, "heat": points[:, 0]}))
+    path.write_bytes(changed(path.read_bytes(), changes, cut))
+    with or_refused(MeshError, "surface.ply"):
+        mesh = read_surface(path)
+        assert mesh.triangles.size == 0 or mesh.triangles.max() < len(mesh.vertices)
+
+
+needs_vdb = pytest.mark.skipif(not available(), reason="OpenVDB is not here (runnel[vdb])")
+
+
+@pytest.fixture(scope="module")
+def ball(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A level set as OpenVDB writes it."""
+    module = openvdb()
+    path = tmp_path_factory.mktemp("vdb") / "ball.vdb"
+    grid = module.createLevelSetSphere(radius=1.0, voxelSize=0.2)
+    module.write(str(path), grids=[grid])
+    return path.read_bytes()
+
+
+@needs_vdb
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_level_sets(ball: bytes, tmp_path: Path, seed: int) -> None:
+    """Damage that would end the process, or never end, ends another one."""
+    random = np.random.default_rng(seed)
+    data = bytearray(ball)
+    for place in random.integers(0, [len(data), 1200][seed % 2], 4):
+        data[place] = random.integers(0, 256)
+    if seed == 0:
+        del data[len(data) // 2 :]
+    path = tmp_path / "ball.vdb"
+    path.write_bytes(data)
+    with or_refused(RunnelError, "ball.vdb"):
+        read_vdb(path)
+
+
+@needs_vdb
+def test_a_sound_level_set_passes(ball: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "ball.vdb"
+    path.write_bytes(ball)
+    assert read_vdb(path).voxel == pytest.approx(0.2)
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def test_no_reader_takes_memory_that_a_file_only_promises(tmp_path: Path) -> None:
+    """Headers of a few bytes that declare billions, read with 1 GB at hand."""
+    files = {
+        "a.ply": b"ply\nformat binary_little_endian 1.0\nelement vertex 4000000000\n"
+        b"property float x\nproperty float y\nproperty float z\nelement face 4000000000\n"
+        b"property list uchar int vertex_indices\nend_header\n",
+        "a.stl": b"\0" * 80 + (4_000_000_000).to_bytes(4, "little"),
+        "a.off": b"OFF\n4000000000 4000000000 0\n",
+        "a.obj": b"f 1 2 4000000000\n",
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    code = (
+        "import resource, sys\n"
+        "from runnel.errors import MeshError\n"
+        "from runnel.meshes import read_mesh\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
+        "for path in sys.argv[1:]:\n"
+        "    try:\n"
+        "        read_mesh(path)\n"
+        "    except MeshError as error:\n"
+        "        print('refused')\n"
+    )
+    core = str(Path(sys.modules["runnel"].__file__ or "").parents[1])
+    paths = [str(tmp_path / name) for name in files]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *paths],
+        env={**os.environ, "PYTHONPATH": core, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["refused"] * 4, done.stderr
