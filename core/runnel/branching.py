@@ -20,6 +20,7 @@ from .simulation import Simulation
 
 State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 
+_NO_PARTICLES = ("body_", "soft_", "wet.", "wet_fed.")  # arrays of what has a length of its own
 _FIXED = ("fps", "dimensions", "up")  # what the frames that are shared rest on
 
 
@@ -35,6 +36,7 @@ def check_change(old: Scene, new: Scene) -> None:
     _same("frames[0]", old.frames[0], new.frames[0])
     _same("solver.support", old.solver.support, new.solver.support)
     _same("fluid names", [f.name for f in old.fluids], [f.name for f in new.fluids])
+    _same("bodies", _bodies(old), _bodies(new))
     was = {source.name: source for source in old.sources}
     now = {source.name: source for source in new.sources}
     for name in was.keys() | now.keys():
@@ -43,6 +45,10 @@ def check_change(old: Scene, new: Scene) -> None:
             _same(f"source.{name}", a, b)
         elif a and b:
             _same(f"source.{name}.spacing", a.spacing, b.spacing)
+
+
+def _bodies(scene: Scene) -> list[tuple[str, str]]:
+    return [(c.name, c.body) for c in scene.colliders if c.body in ("rigid", "deformable")]
 
 
 def _same(key: str, old: Any, new: Any) -> None:
@@ -118,7 +124,8 @@ def _check_state(scene: Scene, arrays: Mapping[str, NDArray[Any]], meta: Mapping
     count = len(arrays["id"])
     for name, array in arrays.items():
         held = name.startswith("nozzle.")
-        if len(array) != (len(arrays["nozzle.id"]) if held else count):
+        own = name.startswith(_NO_PARTICLES)
+        if not own and len(array) != (len(arrays["nozzle.id"]) if held else count):
             raise ValueError(f"{name!r} has {len(array)} rows for {count} particles")
         if array.dtype.kind == "f" and name not in ("expiry", "birth"):
             if not np.isfinite(array).all():

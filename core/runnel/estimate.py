@@ -269,8 +269,11 @@ def _misplaced(scene: Scene, source: Source, where: str) -> list[str]:
     rows = solids.rows(0.0, 0.0)
     names = [c.name for c in scene.colliders] + ["the domain"]
     inside = [c.mode == "inside" for c in scene.colliders] + [True]
+    bodies = [c.body == "rigid" for c in scene.colliders] + [False]
     found = []
-    for row, name, container in zip(rows, names, inside, strict=False):
+    for row, name, container, leaves_room in zip(rows, names, inside, bodies, strict=False):
+        if leaves_room and source.kind == "volume":
+            continue  # a body takes the place of what would be filled
         distance = row[1] * distances(row, points, solids.fields)
         if row[28] > 0:
             distance = np.abs(distance) - row[28]

@@ -17,11 +17,13 @@ _CHUNK = 1 << 18  # particles looked at together
 
 
 class Leaks:
-    """Counts them, frame by frame. Solids that deform, and shells, which have two free sides, are
-    left out."""
+    """Counts them, frame by frame. Solids that deform, bodies that the fluid moves, and shells,
+    which have two free sides, are left out."""
 
     def __init__(self, scene: Scene) -> None:
-        kept = [c for c in scene.colliders if not _deforms(c.shape)]
+        kept = [
+            c for c in scene.colliders if c.body in ("static", "animated") and not _deforms(c.shape)
+        ]
         self._scene = dataclasses.replace(scene, colliders=tuple(kept))
         self._solids = Solids(self._scene)
 

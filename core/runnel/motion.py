@@ -159,6 +159,11 @@ class Motion:
             for key in self._keys
         )
 
+    @property
+    def end(self) -> float:
+        """Time of the last keyframe [s]."""
+        return self._times[-1]
+
     def pose(self, time: float) -> Pose:
         """Pose at a time [s]."""
         after = bisect_right(self._times, time)

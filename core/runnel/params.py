@@ -665,9 +665,47 @@ class Collider:
         help="Stickiness where the wet map is 1; in between it is mixed.",
     )
     body: Literal["static", "animated", "rigid", "deformable"] = param(
-        "static", soon=("rigid", "deformable"),
+        "static",
         help='"static" stands still, "animated" follows motion, "rigid" and "deformable" are moved '
-        "by the fluid.",
+        "by the fluid. A rigid body follows motion up to its last keyframe, then it is free.",
+    )
+    density: float = param(
+        500.0, unit="kg/m^3", hard=(1e-3, 1e6), soft=(50, 8000),
+        help="Of a body that the fluid moves; mass takes its place.",
+    )
+    mass: float | None = param(
+        None, unit="kg", hard=(1e-9, 1e12), soft=(0.01, 1000), default_text="from density",
+        help="Of a body that the fluid moves (kg/m in 2D).",
+    )
+    velocity: Vec3 = param(
+        (0.0, 0.0, 0.0), unit="m/s", hard=(-1e5, 1e5), soft=(-10, 10),
+        help="Of a body's centre of mass at the start.",
+    )
+    angular_velocity: Vec3 = param(
+        (0.0, 0.0, 0.0), unit="deg/s", hard=(-1e6, 1e6), soft=(-720, 720),
+        help="Of a body at the start.",
+    )
+    lock_translation: tuple[Literal["x", "y", "z"], ...] = param(
+        (), help='Axes of the world that a body\'s centre does not move along: ["x", "y"].',
+    )
+    lock_rotation: tuple[Literal["x", "y", "z"], ...] = param(
+        (), help="Axes of the world that a body does not turn about.",
+    )
+    stretch_compliance: float = param(
+        0.0, unit="m/N", hard=(0.0, 1e6), soft=(0.0, 0.01),
+        help="How far the edges of a deformable body give way; 0 keeps their lengths.",
+    )
+    bend_compliance: float = param(
+        0.01, unit="m/N", hard=(0.0, 1e6), soft=(0.0, 1.0),
+        help="The same across edges, against bending.",
+    )
+    pin: Shape | None = param(
+        None, choices=("box", "sphere", "cylinder"), default_text="nothing",
+        help="Vertices of a deformable body that are in here at the start stay where they are.",
+    )
+    contact_friction: float = param(
+        0.5, hard=(0.0, 1e3), soft=(0.0, 1.0),
+        help="Between bodies, and of this collider against bodies; of two, the geometric mean.",
     )
     position: Vec3 = _position()
     rotation: Vec3 = _rotation()

@@ -90,9 +90,9 @@ def _property(spec: Spec) -> dict[str, Any]:
     schema: dict[str, Any] = {"title": spec.label, "description": _description(spec)}
     if not spec.required and not spec.default_text:
         schema["default"] = list(spec.default) if spec.size != 1 else spec.default
-    if spec.nested:
+    if spec.nested and not spec.optional:
         return schema | _nested(spec)
-    value = _component(spec)
+    value = _nested(spec) if spec.nested else _component(spec)
     if spec.size != 1:
         value = {"type": "array", "items": value}
     if spec.size > 1:

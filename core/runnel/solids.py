@@ -1,7 +1,8 @@
 """Colliders and bodies as meshes over time, for a cache to keep and exporters to hand on.
 
 A solid is a mesh in its own frame and a pose per frame; one that deforms has a mesh per frame and
-no pose. Bodies that the simulation moves give their poses; those of colliders come from the scene.
+no pose. Bodies that the simulation moves give their poses or meshes; those of colliders come from
+the scene.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ def solids_of(scene: Scene) -> list[Solid]:
         if isinstance(shape, MeshFile):
             if shape.file.lower().endswith(".vdb"):
                 continue
-            still = None if shape.is_sequence else read_mesh(scene.mesh_path(shape))
-            found.append(Solid(index, name, shape.is_sequence, still))
+            deforms = shape.is_sequence or collider.body == "deformable"
+            still = None if deforms else read_mesh(scene.mesh_path(shape))
+            found.append(Solid(index, name, deforms, still))
         else:
             found.append(Solid(index, name, False, _drawn(scene, shape)))
     return found

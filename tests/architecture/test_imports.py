@@ -39,7 +39,7 @@ LAYERS = (
     "schema motion backends.devices",
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
-    "solver.step wetmap",
+    "solver.step wetmap bodies",
     "simulation cache progress surfacing solids",
     "pilot",
     "branching preview surface bench estimate",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -10,7 +12,6 @@ import pytest
 from runnel.errors import MeshError, RunnelError, SceneError, SimulationError, show
 from runnel.params import (
     SHAPES,
-    Collider,
     Fluid,
     Keyframe,
     Output,
@@ -130,7 +131,11 @@ def test_message_of_a_vector_names_the_component() -> None:
 
 
 def test_choice_of_a_later_version_is_told_apart_from_a_typo() -> None:
-    body = spec_of(Collider, "body")
+    @dataclasses.dataclass
+    class Part:
+        body: Literal["static", "animated", "rigid"] = param("static", soon=("rigid",))
+
+    body = spec_of(Part, "body")
     with pytest.raises(SceneError, match="not in this version"):
         body.read("rigid", "k")
     with pytest.raises(SceneError, match='one of "static", "animated"'):

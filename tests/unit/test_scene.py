@@ -434,20 +434,6 @@ def test_refusal_names_key_and_remedy(data: dict[str, Any], key: str, words: str
     assert words in str(error)
 
 
-@pytest.mark.parametrize(
-    ("collider", "key"),
-    [
-        ({"body": "rigid"}, "collider[0].body"),
-        ({"body": "deformable"}, "collider[0].body"),
-    ],
-)
-def test_what_this_version_does_not_have_yet(collider: dict[str, Any], key: str) -> None:
-    shape = {"sphere": {"center": [0, 0, 0], "radius": 1}}
-    error = refused(small(collider=[{"shape": shape} | collider]))
-    assert error.key == key
-    assert "this version of Runnel, which supports" in str(error)
-
-
 def test_moving_collider_must_say_so() -> None:
     shape = {"sphere": {"center": [0, 0, 0], "radius": 1}}
     collider = {"shape": shape, "motion": [{"frame": 1}, {"frame": 2, "position": [1, 0, 0]}]}

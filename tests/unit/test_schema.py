@@ -90,7 +90,7 @@ BAD: list[tuple[str, Any]] = [
     ("source.0.motion", [{"frame": 1, "scale": 2}]),
     ("collider.0.shape", {"mesh": "a\\b.obj"}),
     ("collider.0.mode", "thin"),
-    ("collider.0.body", "rigid"),
+    ("collider.0.body", "floating"),
     ("collider.0.bounce", 2),
     ("force.0.kind", "gravity"),
     ("force.0.radius", 0),

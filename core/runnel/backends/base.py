@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,16 @@ PLANE, BOX, SPHERE, CYLINDER, FIELD = range(5)
 # 26, 27 field: numbers of the first and the second field. The second's velocity channel, if it has
 #     one, is what carries the first into the second, and adds to the row's own velocity
 # 28 half thickness of a shell, 0 if it is none; of planes, boxes, spheres, cylinders
+# 31 number of the body that moves it, from 1; 0 if nothing but its path does
 # In 2D, packing makes boxes and cylinders endless along the ignored axis.
+
+# Columns of a packed body: one float32 row each. Docs: docs/theory/bodies.md.
+BODY_COLUMNS = 24
+BODY = 31  # column of a solid
+# 0:3 centre of mass; 3:12 axes of turning, world -> principal, row by row
+# 12:18 how much all pressures together move it, per axis (x, y, z, three of turning)
+# 18:24 the same for contacts
+LOADS = 12  # sums that `weigh_bodies` gives of each: 6 of pressure, 6 of contact
 
 # Columns of a packed force: one float32 row each.
 FORCE_COLUMNS = 12
@@ -58,6 +67,16 @@ def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
     kind, mode, shell = solids[:, 0], solids[:, 1], solids[:, 28]
     passable: NDArray[np.bool_] = (kind == FIELD) | (shell > 0) | ((kind != PLANE) & (mode > 0))
     return passable
+
+
+class Contributions(NamedTuple):
+    """What single particles gave to bodies in a pass."""
+
+    ids: NDArray[np.uint32]
+    bodies: NDArray[np.int64]  # from 0
+    masses: NDArray[np.float64]  # of the particles [kg]
+    places: NDArray[np.float64]  # (n, 3) [m]
+    given: NDArray[np.float64]  # (n, 3), as of Backend.reactions
 
 
 def fastest_point(solids: Array, fields: Sequence[SparseField]) -> float:
@@ -122,6 +141,21 @@ class Backend(Protocol):
 
     def set_solids(self, solids: Array, fields: Sequence[SparseField] = ()) -> None:
         """Colliders at the end of the coming step, and the fields that rows give numbers of."""
+
+    def set_bodies(self, bodies: Array) -> None:
+        """Bodies that column 31 of the solids speaks of: (n, BODY_COLUMNS)."""
+
+    def weigh_bodies(self) -> NDArray[np.float64]:
+        """What the fluid at x* can push each body by: (n, LOADS). Needs neighbours."""
+
+    def reactions(self) -> NDArray[np.float64]:
+        """What bodies did to particles in the last pass, back to them: (n, 6), linear and about
+        the centre. After correct_positions mass times way [kg m], after stop_at_solids and
+        update_velocities momentum [kg m/s].
+        """
+
+    def contributions(self, first: int) -> Contributions:
+        """Of the same pass, each particle's part for the bodies from number `first` (from 0) on."""
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         """v += dt a; x* = x + dt v."""

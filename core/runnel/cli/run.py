@@ -24,8 +24,8 @@ from ..cache import CHECKPOINTS_KEPT, Cache
 from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import initial_bytes
 from ..leaks import Leaks
-from ..motion import Pose
 from ..params import CHANNELS
+from ..preview.solids import body_path
 from ..progress import Progress, duration
 from ..scene import Scene
 from ..scene_folder import remember_folder
@@ -343,6 +343,7 @@ class Job:
             return
         arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
         _refuse_bad(arrays, sim.frame)
+        self._write_bodies()
         report = {**sim.report.to_dict(), **self._solids(), **self._books()}
         self.cache.write(sim.frame, arrays, report)
         sim.write_wet_maps(self.cache.directory / "wetmaps")
@@ -361,25 +362,36 @@ class Job:
 
     def _keep_solids(self) -> None:
         """Meshes of colliders, for exporters; without them the shot is whole all the same."""
-        self.cache.clear_solids()
+        if not self.args.resume:  # those of frames that are kept stay
+            self.cache.clear_solids()
         for solid in self.solids:
             if solid.mesh is not None:
                 mesh = solid.mesh
                 self.cache.write_solid(solid.index, solid.name, mesh.vertices, mesh.triangles)
 
     def _solids(self) -> dict[str, Any]:
-        """Where the solids are in this frame. Bodies that the simulation moves say so themselves:
-        `body_poses() -> {collider's name: Pose}`."""
+        """Where the solids are in this frame; bodies that the fluid moves say so themselves."""
         sim, scene = self.sim, self.sim.scene
+        meshes = sim.body_meshes()
         for solid in self.solids:
             if solid.deforms:
-                mesh = deformed(scene, solid, sim.frame)
+                mesh = meshes.get(solid.name) or deformed(scene, solid, sim.frame)
                 self.cache.write_solid(
                     solid.index, solid.name, mesh.vertices, mesh.triangles, sim.frame
                 )
-        bodies: dict[str, Pose] = getattr(sim, "body_poses", dict)()
-        found = poses(scene, self.solids, sim.frame, bodies)
+        found = poses(scene, self.solids, sim.frame, sim.body_poses())
         return {"poses": found} if found else {}
+
+    def _write_bodies(self) -> None:
+        """Deformable bodies as meshes, ahead of the frame: one that is listed has them all."""
+        if self.sim.deformables is None:
+            return
+        from ..surface import Mesh, write_mesh
+
+        for body in self.sim.deformables.bodies:
+            values = {"velocity": body.velocity.astype(np.float32)}
+            mesh = Mesh(body.position.astype(np.float32), body.triangles, values)
+            write_mesh(body_path(self.cache.directory, body.index, self.sim.frame), mesh)
 
     def _stop(self) -> int:
         """Leave a cache from which `--resume` goes on at this very step."""

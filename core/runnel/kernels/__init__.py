@@ -8,6 +8,7 @@ from importlib.resources import files
 ORDER = (
     "common",
     "fields",
+    "reactions",
     "solids",
     "containers",
     "neighbors",
@@ -16,6 +17,7 @@ ORDER = (
     "correction",
     "velocity",
     "emission",
+    "bodies",
 )
 
 

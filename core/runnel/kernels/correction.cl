@@ -99,6 +99,10 @@ __kernel void correct_positions(
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
     __global const float *solids, const uint solid_count, const uint containers,  // bits of those that containers.cl serves
+    BODY_TABLE
+#if BODIES
+    __global float4 *back_out, const uint stride,
+#endif
     const uint count, const float tensile)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
@@ -139,12 +143,16 @@ __kernel void correct_positions(
         const lanes_mask far = dx * dx + dy * dy + dz * dz >= short_way * short_way;
         FOR_LANES {
             const uint i = LANE_PARTICLE;
+#if BODIES
+            if (i < count) back_out[i].w = -1.0f;
+#endif
             if (i >= count || !(FLAG_OF(at_walls) || FLAG_OF(far) || (near & TWIN_BIT))) continue;
             const uint felt = (uint)FLAG_OF(at_walls);
             const float3 from = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));  // where the pressure was measured
             float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
             float4 wall = (float4)(0.0f);
-            if (felt) wall = wall_share(solids, solid_count, felt, wall_in, from, LANE_OF(inverse_h), &by);
+            NEW_REACTION(bodies);
+            if (felt) wall = wall_share(solids, solid_count, felt, wall_in, from, LANE_OF(inverse_h), &by PASS_REACTION);
             if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in, fluids_in);
             const float3 before = from + by;
             float3 moved = before;
@@ -153,14 +161,21 @@ __kernel void correct_positions(
                 const float total = pressure_in[i];
                 const float mirrored = MIN(total, 0.0f) - MIN(total - LANE_OF(p), 0.0f);
                 moved += (2.0f * mirrored / LANE_OF(rho0)) * wall.xyz;
+#if BODIES
+                for (int k = 0; k < reaction->used; ++k)
+                    reaction->back[k] -= (2.0f * mirrored / LANE_OF(rho0)) * reaction->gradient[k];
+#endif
             }
             const float3 way = moved - from;
             const uint met = dot3(way, way) >= LANE_OF(short_way) * LANE_OF(short_way) ? near & ~TWIN_BIT : felt;
             if (met) {
-                moved = from + hold_back(solids, solid_count, met, from, way, LANE_OF(h) / SUPPORT);
-                moved = put_outside(solids, solid_count, met, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)));
+                moved = from + hold_back(solids, solid_count, met, from, way, LANE_OF(h) / SUPPORT PASS_REACTION);
+                moved = put_outside(solids, solid_count, met, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)) PASS_REACTION);
                 push[i].xyz += moved - before;
             }
+#if BODIES
+            store_reaction(reaction, back_out, i, stride, LANE_OF(rho0) * material_in[i].y);
+#endif
             LANE_OF(dx) = moved.x - from.x; LANE_OF(dy) = moved.y - from.y; LANE_OF(dz) = moved.z - from.z;
         }
     }

@@ -48,6 +48,7 @@ __kernel void compute_pressure(
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
     __global const float *solids, const uint solid_count, const uint containers,  // bits of those that containers.cl serves
+    BODY_TABLE
     const uint count, const float2 weights, const float tension)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
@@ -69,6 +70,9 @@ __kernel void compute_pressure(
     const real fluid = sum * PAIR_W_SCALE(inverse_h);
 
     real fill = fluid;
+#if BODIES
+    real yield = (real)0.0f;
+#endif
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
     if (near && !(near & ~containers)) {
         const real3_t at = {x, y, z};
@@ -82,8 +86,12 @@ __kernel void compute_pressure(
         FOR_LANES {
             if (!FLAG_OF(felt)) continue;
             const float3 at = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
-            const float4 wall = wall_share(solids, solid_count, (uint)FLAG_OF(felt), wall_in, at, LANE_OF(inverse_h), 0);
+            NEW_REACTION(bodies);
+            const float4 wall = wall_share(solids, solid_count, (uint)FLAG_OF(felt), wall_in, at, LANE_OF(inverse_h), 0 PASS_REACTION);
             LANE_OF(fill) += wall.w;
+#if BODIES
+            LANE_OF(yield) = pressure_yield(reaction, at);
+#endif
 #if EXACT
             LANE_OF(gx) += wall.x; LANE_OF(gy) += wall.y; LANE_OF(gz) += wall.z;
 #endif
@@ -97,10 +105,13 @@ __kernel void compute_pressure(
     const real volume = VOLUME_I;
     const real denominator = volume * (square + (gx * gx + gy * gy + gz * gz) / (rho0 * volume)
                                        + 0.01f / (rho0 * volume * stiffness));
-    const real per_compression = 1.0f / denominator;
+    real per_compression = 1.0f / denominator;
 #else
     const real crowd = MAX(fill, (real)1.0f);
-    const real per_compression = lowest * stiffness / (crowd * crowd * crowd);
+    real per_compression = lowest * stiffness / (crowd * crowd * crowd);
+#endif
+#if BODIES
+    per_compression /= 1.0f + per_compression * yield;  // what bodies yield, pressure need not do
 #endif
     const real before = LOAD_FLOAT(pressure);
     const real last = LOAD(xp, w);

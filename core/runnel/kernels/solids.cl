@@ -269,13 +269,17 @@ inline float4 solid_share(__global const float *s, __global const float4 *wall_i
 // (gradient, share) of all solids near a particle: 1 - product of the rooms they leave. Mends a correction there, if not 0.
 inline float4 wall_share(
     __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, float3 x, float inverse_h,
-    float3 *correction)
+    float3 *correction REACTION_ARGUMENT)
 {
     float room = 1.0f;
     float3 gradient = (float3)(0.0f);
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
+#if BODIES
+        const float3 unmended = correction ? *correction : (float3)(0.0f);
+#endif
         const float4 one = solid_share(solids + s * SOLID_COLUMNS, wall_in, x, inverse_h, correction);
+        NOTE_SHARE(solids + s * SOLID_COLUMNS, one, room, correction ? *correction - unmended : (float3)(0.0f));
         gradient = gradient * (1.0f - one.w) + one.xyz * room;
         room *= 1.0f - one.w;
     }
@@ -300,7 +304,7 @@ inline int can_be_passed(__global const float *s)
 }
 
 // A long correction by the fluid ends at the surface it leads to: a thin wall must not be jumped over.
-inline float3 hold_back(__global const float *solids, uint solid_count, uint near, float3 x, float3 by, float radius)
+inline float3 hold_back(__global const float *solids, uint solid_count, uint near, float3 x, float3 by, float radius REACTION_ARGUMENT)
 {
     if (dot3(by, by) < 0.25f * radius * radius) return by;
     for (uint s = 0; s < solid_count; ++s) {
@@ -308,13 +312,16 @@ inline float3 hold_back(__global const float *solids, uint solid_count, uint nea
         if (!IS_NEAR(near, s) || !can_be_passed(row)) continue;
         float3 n;
         const float room = MAX(solid_distance(row, x, &n), 0.0f), into = -dot3(by, n);
-        if (into > room) by += (into - room) * n;
+        if (into > room) {
+            by += (into - room) * n;
+            REACT(row, (into - room) * n);
+        }
     }
     return by;
 }
 
 // ---- contact: where a particle at x has to go to be `distance` off every near solid ----
-inline float3 put_outside(__global const float *solids, uint solid_count, uint near, float3 x, float distance)
+inline float3 put_outside(__global const float *solids, uint solid_count, uint near, float3 x, float distance REACTION_ARGUMENT)
 {
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
@@ -331,7 +338,11 @@ inline float3 put_outside(__global const float *solids, uint solid_count, uint n
         if ((int)row[0] == FIELD && solid_clearance(row, x) >= distance) continue;
         float3 n;
         const float phi = solid_distance(row, x, &n);
-        if (phi < distance) x += (distance - phi) * n;
+        if (phi < distance) {
+            const float3 by = YIELD(row, x, n) * (distance - phi) * n;
+            x += by;
+            REACT(row, by);
+        }
     }
     return x;
 }

@@ -40,13 +40,13 @@ __kernel void apply_forces(
 #define MARCH_GAP 0.5f    // of the radius: as near as that, the surface is reached
 #define MARCH_LEAST 0.25f  // of the radius: no step is shorter
 
-typedef struct { float time; float3 normal, u; } march_t;  // when a solid is met, its normal and its way in the step
+typedef struct { float time; float3 normal, u; uint solid; } march_t;  // when a solid is met, its normal, way in the step, number
 
 // Where a particle at p, with `left` of the step to go and moving by `way` in all of it, meets which solid next.
 // Solids stand where they end up: seen from there, a point at rest on a solid comes from p + u dt left.
 inline march_t nearest_ahead(__global const float *solids, uint solid_count, float3 p, float3 way, float left, float dt, float radius)
 {
-    march_t first = {3e38f, (float3)(0.0f), (float3)(0.0f)};
+    march_t first = {3e38f, (float3)(0.0f), (float3)(0.0f), 0U};
     for (uint s = 0; s < solid_count; ++s) {
         __global const float *row = solids + s * SOLID_COLUMNS;
         if (!can_be_passed(row)) continue;
@@ -57,7 +57,7 @@ inline march_t nearest_ahead(__global const float *solids, uint solid_count, flo
         const float speed = length3(relative);
         const int hit = phi < MARCH_GAP * radius && dot3(relative, n) < -1e-4f * speed;
         const float time = hit ? 0.0f : MAX(phi - MARCH_GAP * radius, MARCH_LEAST * radius) / MAX(speed, 1e-20f);
-        if (time < first.time) { first.time = time; first.normal = n; first.u = u; }
+        if (time < first.time) { first.time = time; first.normal = n; first.u = u; first.solid = s; }
     }
     return first;
 }
@@ -80,8 +80,15 @@ inline int comes_back(__global const float *solids, uint solid_count, float3 x, 
 // fastest: no point of a solid moves faster [m/s].
 // v.w, free until the end of the step, tells the wall response how fast a stopped particle was: the normal speed it lost.
 __kernel void stop_at_solids(
+#if BODIES
+    __global const float8 *fluids_in,
+#endif
     __global const float4 *material_in, __global const float4 *x_in, __global float4 *v,
-    __global const float *solids, const uint solid_count, const uint count, const float dt, const float fastest)
+    __global const float *solids, const uint solid_count, BODY_TABLE
+#if BODIES
+    __global float4 *back_out,
+#endif
+    const uint count, const float dt, const float fastest)
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
@@ -90,11 +97,15 @@ __kernel void stop_at_solids(
     velocity.w = 0.0f;
     if (dt * (length3(velocity.xyz) + fastest) <= radius) {  // most: contact finds them
         v[i].w = 0.0f;
+#if BODIES
+        back_out[i].w = -1.0f;
+#endif
         return;
     }
     const float3 start = x_in[i].xyz;
     float3 p = start, way = dt * velocity.xyz, hit = (float3)(0.0f);
     float left = 1.0f, lost = 0.0f;
+    uint met = 0;
     int fast = 0;
     for (uint s = 0; s < solid_count; ++s) {
         __global const float *row = solids + s * SOLID_COLUMNS;
@@ -111,7 +122,7 @@ __kernel void stop_at_solids(
         const march_t next = nearest_ahead(solids, solid_count, p, way, left, dt, radius);
         if (next.time == 0.0f) {  // reached: the rest of the way goes along the surface
             const float into = dot3(way - next.u, next.normal);
-            if (lost == 0.0f) hit = next.normal;
+            if (lost == 0.0f) { hit = next.normal; met = next.solid; }
             lost = MAX(lost, -into / dt);
             way -= into * next.normal;
             continue;
@@ -121,8 +132,18 @@ __kernel void stop_at_solids(
         left -= time;
     }
     if (lost > 0.0f && !comes_back(solids, solid_count, start + dt * velocity.xyz, hit, radius)) {
-        velocity.xyz = in_scene_plane(p - start) / dt;
-        velocity.w = lost;
+        NEW_REACTION(bodies);
+        __global const float *row = solids + met * SOLID_COLUMNS;
+        const float share = YIELD(row, p, hit);
+        const float3 before = velocity.xyz;
+        velocity.xyz = (1.0f - share) * before + share * (in_scene_plane(p - start) / dt);
+        velocity.w = share * lost;
+#if BODIES
+        const float mass = fluids_in[PHASE(i)].RHO0 * material_in[i].y;
+        back_out[i] = (float4)(mass * (before - velocity.xyz), (float)BODY_OF(row));
+    } else {
+        back_out[i].w = -1.0f;
+#endif
     }
     v[i] = velocity;
 }
@@ -130,10 +151,10 @@ __kernel void stop_at_solids(
 #define NUDGE 1e-3f  // of the distance of contact: a push below that is none
 
 // Friction, bounce and stickiness of one wall with normal n at distance phi; u is the wall's own velocity.
-// drift: what the step moved the particle by, over dt.
+// drift: what the step moved the particle by, over dt. share: of a velocity, that it may lose; below 1 at a body that yields.
 inline float3 respond(
     float3 surface, float phi, float3 n, float3 u, float3 v, float3 v_before,
-    float3 push, float contact, float dt, float rest_speed, float lost, float3 *drift)
+    float3 push, float contact, float dt, float rest_speed, float lost, float share, float3 *drift)
 {
     const float friction = surface.x, bounce = surface.y, stickiness = surface.z;
     const float3 relative = v - u;
@@ -144,14 +165,16 @@ inline float3 respond(
     float3 tangent = relative - normal * n;
     if (pushed > 0.0f) {  // Coulomb: pressure against the wall counts, not contact alone
         const float speed = length3(tangent);
-        if (speed > 0.0f) tangent *= MAX(0.0f, 1.0f - friction * pushed / (dt * speed));
+        if (speed > 0.0f) tangent *= MAX(1.0f - share, 1.0f - friction * pushed / (dt * speed));
     }
     if (phi < 1.1f * contact) {
         // A particle at rest arrives with what gravity gave it in this step: no bounce. Nor off a wall that did not push:
         // in turned containers rounding leaves a trace of one wall's push along the normals of the others.
-        if (pushed > NUDGE * contact && -arriving > rest_speed) normal = MAX(normal, -bounce * arriving);
+        if (pushed > NUDGE * contact && -arriving > rest_speed) {
+            normal = MAX(normal, (1.0f - share) * normal - share * bounce * arriving);
+        }
         if (stickiness > 0.0f) {
-            const float keep = pow(MAX(1.0f - stickiness, 0.0f), 60.0f * dt);
+            const float keep = 1.0f - share + share * pow(MAX(1.0f - stickiness, 0.0f), 60.0f * dt);
             tangent *= keep;
             if (normal > 0.0f) normal *= keep;
             // The way of this step too: or what sticks would creep by g dt^2 in each.
@@ -164,7 +187,7 @@ inline float3 respond(
 
 inline float3 wall_response(
     __global const float *solids, uint solid_count, uint near, float3 x, float3 v, float3 v_before,
-    float3 push, float h, float contact, float dt, float rest_speed, float lost, float3 *drift)
+    float3 push, float h, float contact, float dt, float rest_speed, float lost, float3 *drift REACTION_ARGUMENT)
 {
     // No wall pushed: only stickiness can act.
     const int still = push.x == 0.0f && push.y == 0.0f && push.z == 0.0f && lost == 0.0f;
@@ -182,7 +205,11 @@ inline float3 wall_response(
             float3 n;
             const float phi = faces == 3 ? face_distance(row, x, face, &n) : solid_distance(row, x, &n);
             const float own = can_be_passed(row) ? lost : 0.0f;
-            if (phi < h) v = respond(surface, phi, n, u, v, v_before, push, contact, dt, rest_speed, own, drift);
+            if (phi < h) {
+                const float3 unchanged = v;
+                v = respond(surface, phi, n, u, v, v_before, push, contact, dt, rest_speed, own, YIELD(row, x, n), drift);
+                REACT(row, v - unchanged);
+            }
         }
     }
     return v;
@@ -192,7 +219,10 @@ __kernel void update_velocities(
     __global const float4 *material_in, __global float4 *xp, __global const float *pressure_in,
     __global const float4 *push_in, __global const uint *near_in,
     __global float4 *x, __global float4 *v,
-    __global const float *solids, const uint solid_count,
+    __global const float *solids, const uint solid_count, BODY_TABLE
+#if BODIES
+    __global const float8 *fluids_in, __global float4 *back_out, const uint stride,
+#endif
     const uint count, const float dt, const float rest_speed, const uint stopped)
 {
     const uint i = get_global_id(0);
@@ -207,8 +237,12 @@ __kernel void update_velocities(
         const float h = material_in[i].x;
         const float3 moved = velocity;
         float3 drift = moved;
+        NEW_REACTION(bodies);
         velocity = wall_response(solids, solid_count, near, to.xyz, velocity, before, push_in[i].xyz,
-                                 h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed, stopped ? v[i].w : 0.0f, &drift);
+                                 h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed, stopped ? v[i].w : 0.0f, &drift PASS_REACTION);
+#if BODIES
+        store_reaction(reaction, back_out, i, stride, fluids_in[PHASE(i)].RHO0 * material_in[i].y);
+#endif
         to.xyz -= dt * (moved - drift);
         xp[i] = to;
     }

@@ -19,6 +19,7 @@ from .coloring import Legend, channels_needed, particle_colors, value_range, val
 from .options import PreviewOptions
 from .overlay import annotate, pillow
 from .render import checked_positions, radii, render, set_stage
+from .solids import with_bodies
 
 Image = NDArray[np.uint8]
 OnFrame = Callable[[int, int], None] | None
@@ -126,7 +127,8 @@ def draw(cache: Cache, frame: int, options: PreviewOptions) -> tuple[Image, Lege
     except RunnelError as error:
         raise RunnelError(f"{cache.directory}: frame {frame}: {error}") from error
     color, legend = particle_colors(arrays, cache.scene, options)
-    scene = {**cache.scene, "directory": find_folder(cache.directory)}
+    scene = with_bodies(cache.scene, cache.entry(frame).report, cache.directory, frame)
+    scene = {**scene, "directory": find_folder(cache.directory)}
     return render(set_stage(arrays, scene, options, color, frame)), legend
 
 

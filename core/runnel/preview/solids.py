@@ -93,8 +93,35 @@ def gather(
     return props
 
 
+def body_path(folder: Path, collider: int, frame: int) -> Path:
+    """Where the mesh of a deformable body lies in a cache; by its collider's number."""
+    return folder / "bodies" / f"collider_{collider}_{frame:06d}.ply"
+
+
+def with_bodies(
+    scene: Mapping[str, Any], report: Mapping[str, Any], folder: Path, frame: int
+) -> Mapping[str, Any]:
+    """The scene with the bodies of a frame as they are: `moved` and `deformed` of colliders."""
+    bodies = {body["collider"]: body for body in report.get("bodies") or ()}
+    first = float((scene.get("frames") or [1])[0])
+    colliders = []
+    for i, collider in enumerate(scene.get("collider", ())):
+        if i in bodies:
+            collider = {**collider, "moved": {**bodies[i], "since": first}}
+        elif collider.get("body") == "deformable" and body_path(folder, i, frame).exists():
+            collider = {**collider, "deformed": read_mesh(body_path(folder, i, frame))}
+        colliders.append(collider)
+    return {**scene, "collider": colliders}
+
+
 def _pose(collider: Mapping[str, Any], frame: float) -> Pose:
     """Where a collider is at a frame, keyframes included."""
+    moved = collider.get("moved")
+    if moved is not None:
+        start = _pose({**collider, "moved": None}, moved["since"])
+        turn = _matrix(np.array(moved["rotation"], float))
+        translation = turn @ start.translation + np.array(moved["translation"], float)
+        return Pose(turn @ start.rotation, translation, start.scale)
     keys = [
         Keyframe(
             frame=float(key["frame"]),
@@ -110,6 +137,14 @@ def _pose(collider: Mapping[str, Any], frame: float) -> Pose:
         tuple(sorted(keys, key=lambda key: key.frame)),
     )
     return Motion(placed, fps=1.0, first_frame=0.0).pose(frame)  # one second a frame
+
+
+def _matrix(q: Array) -> Array:
+    """Of a quaternion w, x, y, z: 1 + 2 w [v] + 2 [v]^2."""
+    w, (x, y, z) = q[0], q[1:]
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    turn: Array = np.eye(3) + 2 * w * cross + 2 * cross @ cross
+    return turn
 
 
 def _solid(kind: str, shape: Mapping[str, Any], pose: Pose) -> Array:
@@ -138,7 +173,11 @@ def _mesh(
     frame: float, glass: bool,
 ) -> None:  # fmt: skip
     """Triangles of an obstacle or a shell; sharp edges of a container."""
-    mesh = _read(shape["file"] if isinstance(shape, Mapping) else shape, scene, frame)
+    mesh = collider.get("deformed")
+    if mesh is not None:
+        pose = Pose()  # in the world already
+    else:
+        mesh = _read(shape["file"] if isinstance(shape, Mapping) else shape, scene, frame)
     if mesh is None:
         return
     corners = (pose.scale * mesh.vertices @ pose.rotation.T + pose.to_world(np.zeros(3)))[

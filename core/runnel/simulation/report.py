@@ -29,6 +29,7 @@ class Report:
     removed: int = 0  # particles
     milliseconds: dict[str, float] = field(default_factory=dict)  # per stage, sum over steps
     notes: list[str] = field(default_factory=list)  # what people should know, as of meshes
+    bodies: list[dict[str, Any]] = field(default_factory=list)  # poses: bodies/rigid.py
 
     @property
     def ms_per_step(self) -> float:

@@ -17,6 +17,8 @@ from ..backends.devices import DeviceInfo
 from ..colliders import Sinks, Solids, kill_bounds
 from ..errors import DeviceError, RunnelError, SimulationError
 from ..forces import pack_forces
+from ..meshes import Mesh
+from ..motion import Pose
 from ..particles import ParticleStore
 from ..scene import Scene
 from ..solver.acceleration import Plan
@@ -28,7 +30,7 @@ from .clock import Clock, hydrostatic_speed, steps_of_frame
 from .nozzles import Nozzles
 from .particles import Particles
 from .report import Report
-from .setup import make_model, open_backend
+from .setup import bodies_of, deformables_of, make_model, open_backend
 
 FORMAT = 2  # of the stored state
 REFINE = 1.5  # how many times too few steps a frame may have before what is left of it is refined
@@ -55,6 +57,8 @@ class Simulation:
         self._memory_limit = memory_limit
         self._clock = Clock(scene)
         self._solids, self._sinks = Solids(scene), Sinks(scene)
+        self.bodies = bodies_of(scene, self._solids)  # None: the fluid moves none
+        self.deformables = deformables_of(scene, self._solids)
         self._wet = WetMaps(scene, self._solids)
         self._low, self._high = kill_bounds(scene)
         self._emitters, self._nozzles = emitters(scene), Nozzles(scene)
@@ -62,6 +66,11 @@ class Simulation:
         self._limits = Iterations(*scene.solver.iterations, scene.solver.tolerance)
         self._model = make_model(scene)
         volumes = fill_volumes(scene)
+        if self.bodies is not None:
+            volumes = [
+                (i, select(births, self.bodies.leave_room(births["position"], births["volume"])))
+                for i, births in volumes
+            ]
         self._survey: Survey | None = None  # of the last step
         self._plan = Plan()
         self._pressure_speed = 0.0  # of the frame under way [m/s]
@@ -138,6 +147,14 @@ class Simulation:
         """Write them as folder/COLLIDER/COLLIDER.0001.exr (or .png) of the frame done last."""
         return self._wet.write(Path(folder), self.frame)
 
+    def body_poses(self) -> dict[str, Pose]:
+        """Where rigid bodies are, by collider: what takes its shape's own frame to the world."""
+        return {} if self.bodies is None else self.bodies.body_poses()
+
+    def body_meshes(self) -> dict[str, Mesh]:
+        """Deformable bodies as they are, by collider, in the world."""
+        return {} if self.deformables is None else self.deformables.meshes()
+
     def advance(self, frame: int, *, on_step: Callable[[StepReport], None] | None = None) -> Report:
         """Simulate up to and including a frame; the report is that of this frame.
 
@@ -194,6 +211,10 @@ class Simulation:
         with self._guarded():
             self.particles.settle()
             arrays = self.particles.device_rows() | self._nozzles.state() | self._wet.state()
+            if self.bodies is not None:
+                arrays |= self.bodies.state()
+            if self.deformables is not None:
+                arrays |= self.deformables.state()
         store = self.particles.store
         channels = {}
         for name in self.particles.user_channels:
@@ -232,6 +253,10 @@ class Simulation:
         for emitter in self._emitters:
             emitter.restore(meta["emitters"][emitter.name])
         self._nozzles.restore(arrays)
+        if self.bodies is not None:
+            self.bodies.restore(arrays)
+        if self.deformables is not None:
+            self.deformables.restore(arrays)
         self._wet.restore(arrays)
         self._emitted_to = float(meta["emitted_to"])
         self._plan = Plan(*(int(n) for n in meta["plan"]))
@@ -270,14 +295,25 @@ class Simulation:
             self._wet.begin_frame()
         dt, end = clock.dt, clock.step_end
         fields = self._fields(clock.time, end, dt)
+        if self.bodies is not None:
+            self.bodies.begin(clock.time, dt, fields.gravity)
+        if self.deformables is not None:
+            self.deformables.begin(end, dt, fields.gravity)
         report = solver_step(
             self._backend, self._model, fields, dt, self._limits, self._plan, timed
         )
         self._survey, self._plan = report.survey, report.plan
+        if self.bodies is not None:  # for the length of the next steps
+            fastest = max(self._survey.max_speed, float(self.bodies.speeds().max()))
+            self._survey = replace(self._survey, max_speed=fastest)
+        if self.deformables is not None:
+            fastest = max(self._survey.max_speed, self.deformables.speed())
+            self._survey = replace(self._survey, max_speed=fastest)
         self.particles.changed()
         if len(self._wet):
             x, volume = (self._backend.read(name) for name in ("position", "volume"))
-            self._wet.step(fields.solids, x, volume, end, dt)
+            rows = fields.solids if self.bodies is None else self.bodies.rows(fields.solids)
+            self._wet.step(rows, x, volume, end, dt)
         self._emit(end)
         return report
 
@@ -334,6 +370,8 @@ class Simulation:
             held=self._nozzles.step(start, dt) if self._emitters else None,
             solid_fields=self._solids.fields,
             sink_fields=self._sinks.fields,
+            bodies=self.bodies,
+            deformables=self.deformables,
         )
 
     def _removes(self) -> bool:
@@ -398,6 +436,7 @@ class Simulation:
         report.momentum = (float(momentum[0]), float(momentum[1]), float(momentum[2]))
         report.max_speed = self._latest().max_speed
         report.emitted, report.removed = emitted - before[0], removed - before[1]
+        report.bodies = [] if self.bodies is None else self.bodies.poses()
         report.notes = [*self._solids.take_notes(), *self._sinks.take_notes()]
         if not report.steps:
             report.density_error_avg, report.density_error_max = self._backend.density_error()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..backends import devices
 from ..backends.base import Backend
 from ..backends.devices import DeviceInfo
+from ..colliders import Solids
 from ..particles import Allocator
 from ..scene import Scene
 from ..solver.calibration import calibrate
 from ..solver.model import Model, attraction_limit, tensile_stiffness
+
+if TYPE_CHECKING:
+    from ..bodies.rigid import RigidBodies
+    from ..bodies.soft import SoftBodies
 
 
 def make_model(scene: Scene) -> Model:
@@ -27,6 +34,24 @@ def make_model(scene: Scene) -> Model:
         tensile=_column([tensile_stiffness(f.surface_tension) for f in fluids]),
         vorticity=_column([f.vorticity for f in fluids]),
     )
+
+
+def bodies_of(scene: Scene, solids: Solids) -> RigidBodies | None:
+    """The bodies that the fluid moves; None where a scene has none."""
+    if all(part.body != "rigid" for part in scene.colliders):
+        return None
+    from ..bodies.rigid import RigidBodies
+
+    return RigidBodies(scene, solids)
+
+
+def deformables_of(scene: Scene, solids: Solids) -> SoftBodies | None:
+    """The bodies that the fluid deforms; None where a scene has none."""
+    if all(part.body != "deformable" for part in scene.colliders):
+        return None
+    from ..bodies.soft import SoftBodies
+
+    return SoftBodies(scene, solids)
 
 
 def _column(values: list[float]) -> NDArray[np.float32]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import Array, Backend, Survey
-from .acceleration import Plan, cycles, weights
+from ..backends.base import Array, Backend, Contributions, Survey
+from .acceleration import MARGIN, Plan, cycles, weights
 from .model import Model
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NO_PLAN = Plan()
 
 STAGES = (
+    "bodies",
     "predict",
     "neighbors",
     "pressure",
@@ -30,6 +31,54 @@ STAGES = (
     "vorticity",
     "remove",
 )
+
+
+class Bodies(Protocol):
+    """Solids that the fluid moves; they take part in a step's iterations."""
+
+    @property
+    def table(self) -> Array:
+        """As of Backend.set_bodies."""
+
+    def rows(self, base: Array) -> Array:
+        """Solids with the bodies where the step, as it stands, takes them."""
+
+    def weigh(self, loads: NDArray[np.float64]) -> None:
+        """Take in what Backend.weigh_bodies gave."""
+
+    def push(self, sums: NDArray[np.float64]) -> None:
+        """Take in Backend.reactions after a correction."""
+
+    def strike(self, momentum: NDArray[np.float64]) -> None:
+        """Take in Backend.reactions after a change of velocities."""
+
+    def arrive(self) -> None:
+        """Corrections are done."""
+
+    def finish(self) -> None:
+        """The step is done."""
+
+
+class Deformables(Protocol):
+    """Solids that the fluid moves and deforms, from step to step."""
+
+    first: int  # number of the first, from 0
+
+    @property
+    def table(self) -> Array:
+        """As of Backend.set_bodies."""
+
+    def rows(self, base: Array) -> Array:
+        """Solids with the bodies where the step ends."""
+
+    def fields(self, base: Sequence[SparseField]) -> tuple[SparseField, ...]:
+        """The same of fields."""
+
+    def take(self, given: Contributions) -> None:
+        """Take in Backend.contributions, as momentum."""
+
+    def finish(self, read: Callable[..., Any], write: Callable[..., None]) -> None:
+        """The step is done: share the momentum with the particles."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +97,8 @@ class Fields:
     held: tuple[NDArray[np.uint32], Array, float] | None = None  # what is in nozzles: Backend.hold
     solid_fields: tuple[SparseField, ...] = ()  # that rows of solids give numbers of
     sink_fields: tuple[SparseField, ...] = ()
+    bodies: Bodies | None = None
+    deformables: Deformables | None = None
 
 
 @dataclass(frozen=True)
@@ -107,17 +158,22 @@ def step(
     """Advance all particles by dt [s]. Line numbers are those of P001, algorithm 1."""
     watch = Stopwatch(backend, timed)
     report = StepReport(milliseconds=watch.milliseconds)
+    coupling = _Coupling(backend, model, fields, dt, watch)
     with watch.stage("predict"):  # 1-4
-        backend.set_solids(fields.solids, fields.solid_fields)
+        coupling.place()
         backend.predict(dt, fields.gravity, fields.forces)
         if fields.held is not None:
             backend.hold(*fields.held)
         backend.stop_at_solids()
+    coupling.strike()
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
-    _solve_density(backend, model, fields.pressure_number, plan, limits, watch, report)  # 8-19
+    coupling.weigh()
+    _solve_density(backend, model, fields.pressure_number, plan, limits, coupling, report)  # 8-19
     with watch.stage("velocities"):  # 21
+        coupling.arrive()
         backend.update_velocities()
+    coupling.strike()
     if model.viscosity_passes:
         with watch.stage("viscosity"):  # 22
             backend.apply_viscosity()
@@ -125,6 +181,7 @@ def step(
         with watch.stage("vorticity"):  # 22
             backend.compute_vorticity()
             backend.apply_confinement()
+    coupling.finish()
     if fields.held is not None:
         backend.hold(*fields.held)
     with watch.stage("remove"):
@@ -134,17 +191,90 @@ def step(
     return report
 
 
+class _Coupling:
+    """Hands pushes to the bodies and their poses back to the passes; nothing without bodies."""
+
+    def __init__(
+        self, backend: Backend, model: Model, fields: Fields, dt: float, watch: Stopwatch
+    ) -> None:
+        self._backend, self._fields, self.watch = backend, fields, watch
+        self._bodies, self._soft, self._dt = fields.bodies, fields.deformables, dt
+        # The weights of iterations are safe up to this eigenvalue: bodies need not stay below 1.
+        self._bold = MARGIN * model.calibration.largest_eigenvalue
+
+    def place(self) -> None:
+        """Solids where the step, as it stands, takes them."""
+        rows, solid_fields = self._fields.solids, self._fields.solid_fields
+        if self._bodies is not None:
+            rows = self._bodies.rows(rows)
+        if self._soft is not None:
+            rows, solid_fields = self._soft.rows(rows), self._soft.fields(solid_fields)
+        self._set_table()
+        self._backend.set_solids(rows, solid_fields)
+
+    def _set_table(self) -> None:
+        tables = [part.table for part in (self._bodies, self._soft) if part is not None]
+        if tables:
+            self._backend.set_bodies(np.concatenate(tables))
+
+    def finish(self) -> None:
+        if self._soft is not None:
+            with self.watch.stage("bodies"):
+                self._soft.finish(self._backend.read, self._backend.write)
+        if self._bodies is not None:
+            self._bodies.finish()
+
+    def weigh(self) -> None:
+        if self._bodies is not None:
+            with self.watch.stage("bodies"):
+                loads = self._rigid(self._backend.weigh_bodies())
+                loads[:, :6] /= self._bold
+                self._bodies.weigh(loads)
+                self.place()
+
+    def push(self) -> None:
+        with self.watch.stage("bodies"):
+            self._take_soft(self._dt)
+            if self._bodies is not None:
+                self._take(self._bodies.push)
+
+    def arrive(self) -> None:
+        if self._bodies is not None:
+            self._bodies.arrive()
+            self._set_table()
+
+    def strike(self) -> None:
+        with self.watch.stage("bodies"):
+            self._take_soft(1.0)
+            if self._bodies is not None:
+                self._take(self._bodies.strike)
+
+    def _take_soft(self, dt: float) -> None:
+        if self._soft is not None:
+            found = self._backend.contributions(self._soft.first)
+            self._soft.take(found._replace(given=found.given / dt))
+
+    def _rigid(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        return sums if self._soft is None else sums[: self._soft.first]
+
+    def _take(self, what: Callable[[NDArray[np.float64]], None]) -> None:
+        sums = self._rigid(self._backend.reactions())
+        if sums.any():
+            what(sums)
+            self.place()
+
+
 def _solve_density(
     backend: Backend,
     model: Model,
     pressure_number: float,
     plan: Plan,
     limits: Iterations,
-    watch: Stopwatch,
+    coupling: _Coupling,
     report: StepReport,
 ) -> None:
     """Iterate eq. 2 and 3. A look at the error waits for the device: only where it decides."""
-    plan = Plan(max(plan.iterations, limits.least), plan.calm)
+    plan, watch = Plan(max(plan.iterations, limits.least), plan.calm), coupling.watch
     for length in cycles(limits.most if limits.fixed else plan.iterations, limits.most):
         for momentum, gain in weights(model.calibration, length, pressure_number):
             with watch.stage("pressure"):
@@ -155,6 +285,7 @@ def _solve_density(
                         break
             with watch.stage("correction"):
                 backend.correct_positions(first=report.iterations == 0)
+            coupling.push()
             report.iterations += 1
         else:
             continue

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import (
+    BODY,
     BOX,
+    LOADS,
     SOLID_COLUMNS,
     SPEED_BINS,
+    Contributions,
     Survey,
     bulk_speed,
     can_be_passed,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from ...fields.grid import SparseField
 
 TILES_CPU, TILES_GPU = 32, 512
+BODY_SLOTS = 4  # bodies of a particle, as in reactions.cl
 GRID = np.dtype([("inverse", "f4"), ("low", "i4", 3), ("bits", "i4"), ("shift", "i4")])  # grid_t
 
 u32 = np.uint32
@@ -73,6 +77,8 @@ class OpenCLBackend(DeviceState):
         self._tension = 1.0
         self._rest_speed = 0.0
         self._solid_count = 0
+        self._body_count, self._body_bits = 0, 0  # bits as in `near`
+        self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
         self._containers = 0  # bits of solids that containers.cl serves; the last bit is shared
         self._passable = False  # any of the solids, by what is fast
         self._solid_speed = 0.0  # of the fastest point of a solid, at most [m/s]
@@ -119,6 +125,7 @@ class OpenCLBackend(DeviceState):
                 indexed=indexed,
                 masked=self._rows <= MASKED_ROWS,
                 moderate=MODERATE[0] <= low and high <= MODERATE[1],
+                bodies=self._body_count > 0,
             )
         )
 
@@ -163,10 +170,99 @@ class OpenCLBackend(DeviceState):
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
-        boxes = np.flatnonzero((solids[:30, 0] == BOX) & (solids[:30, 1] < 0))
+        fixed = solids[:30, BODY] == 0  # what bodies get back, containers.cl does not tell
+        boxes = np.flatnonzero((solids[:30, 0] == BOX) & (solids[:30, 1] < 0) & fixed)
         self._containers = int(np.bitwise_or.reduce(1 << boxes)) if len(boxes) else 0
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
         self._solid_speed = fastest_point(solids, fields) if self._passable else 0.0
+        moved = (s for s, row in enumerate(solids) if row[BODY] > 0)
+        self._body_bits = sum({1 << min(s, 30) for s in moved})
+
+    def set_bodies(self, bodies: NDArray[np.float32]) -> None:
+        if len(bodies) != self._body_count:
+            self._body_count = len(bodies)
+            self._buffers["bodies"] = self._allocate(4 * bodies.size)
+            self._buffers["body_sums"] = self._allocate(4 * self.tiles * len(bodies) * LOADS)
+        if bodies.size:
+            rows = np.ascontiguousarray(bodies, f32)
+            self._cl.enqueue_copy(self.queue, self._buffers["bodies"], rows)
+
+    def weigh_bodies(self) -> NDArray[np.float64]:
+        self._run(
+            self._program(),
+            "weigh_bodies",
+            self.tiles if self._rows else 0,
+            *self._take("fluids wall material xp near solids"),
+            u32(self._solid_count),
+            *self._take("bodies body_sums"),
+            u32(self._body_count),
+            u32(self._body_bits),
+            u32(self._rows),
+            u32(self.tiles),
+            group=1,
+        )
+        return self._body_sums()
+
+    def reactions(self) -> NDArray[np.float64]:
+        places, slots, everywhere = self._acted
+        if not slots:
+            return np.zeros((self._body_count, 6))
+        self._run(
+            self._program(),
+            "sum_reactions",
+            self.tiles if self._rows else 0,
+            *self._take(f"{places} back near bodies body_sums"),
+            u32(self._body_count),
+            u32(self._body_bits),
+            u32(slots),
+            u32(everywhere),
+            u32(self._rows),
+            u32(self.capacity),
+            u32(self.tiles),
+            group=1,
+        )
+        return self._body_sums()[:, :6]
+
+    def contributions(self, first: int) -> Contributions:
+        places, slots, everywhere = self._acted
+        n = self._rows if slots else 0
+        stored = self._fetch("back", np.float32, 4, slots * self.capacity if n else 0)
+        back = stored.reshape(slots or 1, -1, 4)
+        known = np.ones(n, bool)
+        if not everywhere and n:
+            near = self._fetch("near", np.uint32, 1, self._clusters)[:, 0]
+            known = np.repeat((near & u32(self._body_bits)) > 0, CLUSTER)[:n]
+        rows, numbers = [], []
+        for k in range(len(back)):
+            known = known & (back[k, :n, 3] >= 0)
+            found = np.flatnonzero(known & (back[k, :n, 3] >= first))
+            rows.append(found)
+            numbers.append(np.full(len(found), k))
+            if not known.any():
+                break
+        at, slot = np.concatenate(rows), np.concatenate(numbers)
+        material = self._fetch("material", np.float32, 4)[at]
+        phase, ids = material[:, 2].view(np.uint32), material[:, 3].view(np.uint32)
+        mass = self.model.rest_density.astype(np.float64)[phase] * material[:, 1]
+        where = self._fetch(places, np.float32, 4)[at, :3].astype(np.float64)
+        chosen = back[slot, at].astype(np.float64)
+        return Contributions(ids, chosen[:, 3].astype(np.int64), mass, where, chosen[:, :3])
+
+    def _body_sums(self) -> NDArray[np.float64]:
+        """Sums over tiles, in their order."""
+        if not self._rows:
+            return np.zeros((self._body_count, LOADS))
+        sums = self._fetch("body_sums", np.float32, self._body_count * LOADS, self.tiles)
+        total: NDArray[np.float64] = sums.astype(np.float64).sum(axis=0)
+        return total.reshape(self._body_count, LOADS)
+
+    def _of_bodies(self, names: str, *more: Any) -> list[Any]:
+        """Arguments that passes have only where there are bodies."""
+        if not self._body_count:
+            return []
+        if "back" not in self._buffers or self._buffers["back"].size < 64 * self.capacity:
+            self._buffers["back"] = self._allocate(64 * self.capacity)
+        return [*self._take(names), *more]
 
     def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
         self._dt = dt
@@ -188,15 +284,19 @@ class OpenCLBackend(DeviceState):
         )
 
     def stop_at_solids(self) -> None:
+        self._acted = ("x", 0, True)
         if not self._passable or self._dt <= 0:
             return
         self._stopped = True
+        self._acted = ("x", 1, True)
         self._run(
             self._program(),
             "stop_at_solids",
             self._rows,
+            *self._of_bodies("fluids"),
             *self._take("material x v solids"),
             u32(self._solid_count),
+            *self._of_bodies("bodies back"),
             u32(self._rows),
             f32(self._dt),
             f32(self._solid_speed),
@@ -379,6 +479,7 @@ class OpenCLBackend(DeviceState):
             *self._take("material xp pressure fluid_fill fill list list_range near solids"),
             u32(self._solid_count),
             u32(self._containers),
+            *self._of_bodies("bodies"),
             u32(self._rows),
             weights,
             f32(ATTRACTION_SHARE * self._tension),
@@ -408,10 +509,12 @@ class OpenCLBackend(DeviceState):
             *self._take("material xp pressure xp2 push list list_range near solids"),
             u32(self._solid_count),
             u32(self._containers),
+            *self._of_bodies("bodies back", u32(self.capacity)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
         )
         b["xp"], b["xp2"] = b["xp2"], b["xp"]
+        self._acted = ("x", BODY_SLOTS, False)
 
     def update_velocities(self) -> None:
         self._run(
@@ -420,11 +523,13 @@ class OpenCLBackend(DeviceState):
             self._rows,
             *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),
+            *self._of_bodies("bodies fluids back", u32(self.capacity)),
             u32(self._rows),
             f32(self._dt),
             f32(self._rest_speed),
             u32(self._stopped),
         )
+        self._acted = ("x", BODY_SLOTS, False)
 
     def apply_viscosity(self) -> None:
         b, passes = self._buffers, self.model.viscosity_passes

@@ -41,6 +41,7 @@ class Variant:
     indexed: bool  # data are not in the order of the keys
     masked: bool  # list entries have room for lane bits
     moderate: bool  # no radius whose eighth power leaves the range of floats
+    bodies: bool  # some solids are moved by the fluid
 
     @property
     def defines(self) -> dict[str, int | float]:
@@ -52,6 +53,7 @@ class Variant:
             "INDEXED": int(self.indexed),
             "MASKED_LISTS": int(self.masked),
             "MODERATE_RADII": int(self.moderate),
+            "BODIES": int(self.bodies),
         }
 
 

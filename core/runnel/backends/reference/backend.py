@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import (
+    BODY_COLUMNS,
     FIRST_SPEED,
     FORCE_COLUMNS,
     SOLID_COLUMNS,
     SOLVER_CHANNELS,
     SPEED_BINS,
     Array,
+    Contributions,
     Survey,
     bulk_speed,
     can_be_passed,
@@ -71,6 +73,9 @@ class ReferenceBackend:
         self._dt = self._rest_speed = 0.0
         self._tension = 1.0  # tau of eq. 2
         self._moving = False  # from predict to update_velocities
+        self._bodies = np.zeros((0, BODY_COLUMNS))
+        self._back = np.zeros((0, 0, 3))  # (n, bodies, 3): what bodies get of the last pass
+        self._arms = np.zeros((0, 3))  # where that acted [m]
         self.until_reorder = 0  # in every step
         self.close()
 
@@ -116,6 +121,36 @@ class ReferenceBackend:
     def set_solids(self, rows: Array, fields: Sequence[SparseField] = ()) -> None:
         self._solids = self._placed("solids", self._solids, rows, fields)
 
+    def set_bodies(self, bodies: Array) -> None:
+        self._bodies = _table(bodies, BODY_COLUMNS)
+
+    def weigh_bodies(self) -> NDArray[np.float64]:
+        d = self._data
+        x, h, count = d["predicted"], d["kernel_radius"], len(self._bodies)
+        *_, parts = solids.wall_shares(
+            self._walls, self._solids, x, h, self.model.ignored_axis, count
+        )
+        each = contact.loads(self._solids, self._bodies, x, h, d["volume"], self._mass(), parts)
+        loads: NDArray[np.float64] = each.sum(axis=0)
+        return loads
+
+    def reactions(self) -> NDArray[np.float64]:
+        pushed = self._mass()[:, None, None] * self._back
+        arms = self._arms[:, None, :] - self._bodies[None, :, :3]
+        return np.concatenate((pushed.sum(axis=0), np.cross(arms, pushed).sum(axis=0)), axis=1)
+
+    def contributions(self, first: int) -> Contributions:
+        rows, bodies = np.nonzero((self._back[:, first:] != 0).any(axis=2))
+        mass, bodies = self._mass()[rows], bodies + first
+        given = mass[:, None] * self._back[rows, bodies]
+        return Contributions(self._data["id"][rows], bodies, mass, self._arms[rows], given)
+
+    def _no_reactions(self, at: NDArray[Any]) -> NDArray[np.float64]:
+        """Room for what bodies get of a pass that acts at these places."""
+        self._arms = at.astype(np.float64)
+        self._back = np.zeros((len(at), len(self._bodies), 3))
+        return self._back
+
     def _placed(self, name: str, world: World, rows: Array, fields: Sequence[SparseField]) -> World:
         """New rows, and where they are not the same any more, new fields."""
         if same_fields(self._fields[name], fields):
@@ -146,8 +181,9 @@ class ReferenceBackend:
             return
         d = self._data
         d["lost"][:] = march.stop_at_solids(
-            self._solids, d["position"], d["velocity"], self._radius(), self._dt
-        )
+            self._solids, d["position"], d["velocity"], self._radius(), self._dt,
+            self._bodies, self._no_reactions(d["position"]),
+        )  # fmt: skip
         self._place_predicted()
 
     def find_neighbors(self) -> None:
@@ -165,7 +201,7 @@ class ReferenceBackend:
         d, m = self._data, self.model
         x, h = d["predicted"], d["kernel_radius"]
         fluid = density.fill(self._kernel, self.neighbors, x, d["volume"], h)
-        wall, gradient = self._wall_share()
+        wall, gradient, self._parts = self._wall_share()
         total = fluid + wall
         rest = self._of_fluid(m.rest_density)
         mixed = len(set(m.rest_density.tolist())) > 1
@@ -175,6 +211,8 @@ class ReferenceBackend:
             stiffness = self._exact_stiffness(gradient)
         else:  # a crowd has more and closer neighbours
             stiffness = softest / np.maximum(total, 1) ** 3
+        if len(self._bodies):
+            stiffness /= 1 + stiffness * solids.body_shares(self._bodies, x, self._parts)
         d["multiplier"][:], d["change"][:] = density.next_multiplier(
             d["multiplier"],
             d["change"],
@@ -195,17 +233,22 @@ class ReferenceBackend:
         rest = self._of_fluid(m.rest_density)
         sigma = self._sigma() * (self._tension if first else 0.0)
         moved = density.displacement(self._kernel, near, x, volume, h, rest, d["change"], sigma)
+        back = self._no_reactions(d["position"])
         if len(self._solids.rows):
-            solids.mend_gradients(self._walls, self._solids, x, h, moved)
+            solids.mend_gradients(self._walls, self._solids, x, h, moved, back)
         moved += density.part_twins(near, x, volume, h, rest, d["id"], m.ignored_axis)
         # The wall mirrors the particle's pressure, but never its tension: walls do not attract.
         total = d["multiplier"].astype(np.float64)
         mirrored = np.minimum(total, 0) - np.minimum(total - d["change"], 0)
         push = (2 * mirrored / rest)[:, None] * d["wall_gradient"]
+        if len(self._bodies):
+            back -= (2 * mirrored / rest)[:, None, None] * self._parts
         start, x = x, x + moved + push
         if len(self._solids.rows):
-            push += contact.hold_back(self._solids, start, x, self._radius())
-            push += contact.resolve_contacts(self._solids, x, self._contact(), m.ignored_axis)
+            push += contact.hold_back(self._solids, start, x, self._radius(), back)
+            push += contact.resolve_contacts(
+                self._solids, x, self._contact(), m.ignored_axis, self._bodies, back
+            )
         d["predicted"][:] = x
         d["push"] += push.astype(np.float32)
 
@@ -214,6 +257,7 @@ class ReferenceBackend:
         # (x* - x)/dt, but the rounding of x + dt v stays out of the velocity.
         corrected = d["predicted"].astype(np.float64) - d["unconstrained"]
         v = d["velocity"] + corrected / self._dt
+        back = self._no_reactions(d["predicted"])
         if len(self._solids.rows):
             d["predicted"] -= contact.wall_response(
                 self._solids,
@@ -227,6 +271,8 @@ class ReferenceBackend:
                 self._dt,
                 self._rest_speed,
                 self.model.ignored_axis,
+                self._bodies,
+                back,
             ).astype(np.float32)
         d["velocity"][:] = v
         per_pressure = self.model.calibration.curl_scale * self._dt**2
@@ -242,7 +288,7 @@ class ReferenceBackend:
             return
         rest = self._of_fluid(m.rest_density)
         rho = rest * np.maximum(d["fluid_fill"], velocity.SPRAY)
-        mass = rest * d["volume"]
+        mass = self._mass()
         c = self._of_fluid(m.viscosity) / passes
         near, x, h = self.neighbors, d["position"], d["kernel_radius"]
         for _ in range(passes):
@@ -364,11 +410,18 @@ class ReferenceBackend:
         sigma: NDArray[np.float64] = m.calibration.relaxation * stiffness * strength
         return sigma
 
-    def _wall_share(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _mass(self) -> NDArray[np.float64]:
+        mass: NDArray[np.float64] = self._of_fluid(self.model.rest_density) * self._data["volume"]
+        return mass
+
+    def _wall_share(self) -> tuple[NDArray[np.float64], ...]:
+        """Share, gradient, and the parts of it that are of bodies."""
         x, h = self._data["predicted"], self._data["kernel_radius"]
+        count = len(self._bodies)
         if len(self._solids.rows) == 0:
-            return np.zeros(len(x)), np.zeros((len(x), 3))
-        return solids.wall_share(self._walls, self._solids, x, h, self.model.ignored_axis)
+            return np.zeros(len(x)), np.zeros((len(x), 3)), np.zeros((len(x), count, 3))
+        axis = self.model.ignored_axis
+        return solids.wall_shares(self._walls, self._solids, x, h, axis, count)
 
     def _exact_stiffness(self, wall_gradient: NDArray[np.float64]) -> NDArray[np.float64]:
         d, m = self._data, self.model

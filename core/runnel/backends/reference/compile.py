@@ -33,7 +33,8 @@ def _package_stamp() -> tuple[tuple[str, int, int], ...]:
     here = Path(__file__).parent
     # With the files that constants come from: they are compiled in.
     constants = [here.parent / "base.py", here.parents[1] / "solver" / "calibration.py"]
-    files = [*sorted(here.glob("*.py")), *constants]
+    bodies = here.parents[1] / "bodies"  # its functions call those here
+    files = [*sorted(here.glob("*.py")), *sorted(bodies.glob("*.py")), *constants]
     return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files)
 
 
@@ -46,13 +47,22 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
 
 def parallel(function: F) -> F:
     """Compile an entry point; `prange` in it runs on all threads."""
-    compiled = numba.njit(parallel=True, cache=True, **_OPTIONS)(function)
+    return _entry(function, True)
+
+
+def serial(function: F) -> F:
+    """Compile an entry point for one thread."""
+    return _entry(function, False)
+
+
+def _entry(function: F, threads: bool) -> F:
+    compiled = numba.njit(parallel=threads, cache=True, **_OPTIONS)(function)
     # Not public, hence the guard: without it we would compile at each start.
     file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if file is not None and hasattr(file, "_source_stamp"):
         file._source_stamp = _STAMP
         return cast(F, compiled)
-    return cast(F, numba.njit(parallel=True, **_OPTIONS)(function))
+    return cast(F, numba.njit(parallel=threads, **_OPTIONS)(function))
 
 
 def inline(function: F) -> F:

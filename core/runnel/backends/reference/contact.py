@@ -7,12 +7,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import BOX
+from ..base import BODY, BOX
 from .compile import double, inline, parallel, prange, uint32
-from .field import World
+from .field import World, unit
 from .kernel import hash_uint
 from .march import ahead, can_be_passed, dot
-from .solids import Vector, distance, local_point, point_velocity, surface, to_world
+from .solids import Vector, distance, local_point, point_velocity, surface, to_world, yielding
 
 Array = NDArray[np.float32] | NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -56,9 +56,9 @@ def contact_distances(radius: Array, ids: Ids) -> Doubles:
 
 
 @parallel
-def hold_back(w: World, start: Array, x: Doubles, radii: Doubles) -> Doubles:
+def hold_back(w: World, start: Array, x: Doubles, radii: Doubles, back: Doubles) -> Doubles:
     """Ends long corrections from start to x at the surface they lead to, in place: a thin wall must
-    not be jumped over. By how much (n, 3) [m]."""
+    not be jumped over. By how much (n, 3) [m]; `back` is what bodies get of it."""
     held = np.zeros((len(x), 3))
     for i in prange(len(x)):
         a = (double(start[i, 0]), double(start[i, 1]), double(start[i, 2]))
@@ -73,6 +73,7 @@ def hold_back(w: World, start: Array, x: Doubles, radii: Doubles) -> Doubles:
             into, room = -dot(by, n), max(phi, 0.0)
             if into > room:
                 by = ahead(by, n, into - room)
+                react(w.rows[c], back, i, n, into - room)
         for axis in range(3):
             held[i, axis] = a[axis] + by[axis] - x[i, axis]
             x[i, axis] += held[i, axis]
@@ -80,17 +81,66 @@ def hold_back(w: World, start: Array, x: Doubles, radii: Doubles) -> Doubles:
 
 
 @parallel
-def resolve_contacts(w: World, x: Doubles, stop: Doubles, ignored_axis: int) -> Doubles:
-    """Moves x (n, 3) out of the solids, in place; by how much (n, 3) [m]."""
+def resolve_contacts(
+    w: World, x: Doubles, stop: Doubles, ignored_axis: int, bodies: Doubles, back: Doubles
+) -> Doubles:
+    """Moves x (n, 3) out of the solids, in place; by how much (n, 3) [m].
+
+    A body takes its share of the way: it is the part of a push that it yields to.
+    """
     moved = np.zeros((len(x), 3))
     for i in prange(len(x)):
         for c in range(len(w.rows)):
             d = contact(w, c, x[i, 0], x[i, 1], x[i, 2], stop[i])
+            f = 1.0
+            if w.rows[c, BODY] > 0.0 and (d[0] != 0.0 or d[1] != 0.0 or d[2] != 0.0):
+                n = unit(d[0], d[1], d[2])
+                f = yielding(w.rows[c], bodies, (x[i, 0], x[i, 1], x[i, 2]), n)
             for axis in range(3):
                 if axis != ignored_axis:
-                    x[i, axis] += d[axis]
-                    moved[i, axis] += d[axis]
+                    x[i, axis] += f * d[axis]
+                    moved[i, axis] += f * d[axis]
+            react(w.rows[c], back, i, d, f)
     return moved
+
+
+@inline
+def react(s: Array, back: Doubles, i: int, by: Vector, f: float) -> None:
+    """Note that a solid changed particle i by f times a vector: a body gets that back."""
+    if s[BODY] > 0.0:
+        for axis in range(3):
+            back[i, int(s[BODY]) - 1, axis] -= f * by[axis]
+
+
+@parallel
+def loads(
+    w: World, bodies: Doubles, x: Array, h: Array, volume: Array, mass: Doubles, gradient: Doubles
+) -> Doubles:
+    """|J| of particles and bodies, times volume (pressure), mass (contact): (n, bodies, 12)."""
+    out = np.zeros((len(x), len(bodies), 12))
+    for i in prange(len(x)):
+        at = (double(x[i, 0]), double(x[i, 1]), double(x[i, 2]))
+        for c in range(len(w.rows)):
+            k = int(w.rows[c, BODY]) - 1
+            if k < 0:
+                continue
+            phi, n = distance(w, c, at[0], at[1], at[2])
+            if phi >= h[i]:
+                continue
+            g = (gradient[i, k, 0], gradient[i, k, 1], gradient[i, k, 2])
+            add_load(bodies[k], at, g, double(volume[i]), out[i, k], 0)
+            add_load(bodies[k], at, n, mass[i], out[i, k], 6)
+    return out
+
+
+@inline
+def add_load(b: Array, x: Vector, g: Vector, weight: float, out: Doubles, first: int) -> None:
+    a = (x[0] - b[0], x[1] - b[1], x[2] - b[2])
+    t = (a[1] * g[2] - a[2] * g[1], a[2] * g[0] - a[0] * g[2], a[0] * g[1] - a[1] * g[0])
+    for k in range(3):
+        out[first + k] += weight * abs(g[k])
+        turn = b[3 + 3 * k] * t[0] + b[4 + 3 * k] * t[1] + b[5 + 3 * k] * t[2]
+        out[first + 3 + k] += weight * abs(turn)
 
 
 @inline
@@ -107,22 +157,24 @@ def face(w: World, c: int, axis: int, x: float, y: float, z: float) -> tuple[flo
 
 @inline
 def respond(
-    s: Vector, n: Vector, v: Vector, arriving: float, pushed: float, touches: bool, dt: float
-) -> Vector:
+    s: Vector, n: Vector, v: Vector, arriving: float, pushed: float, touches: bool, dt: float,
+    f: float,
+) -> Vector:  # fmt: skip
     """Velocity relative to a solid after it answered; s: its friction, bounce, stickiness.
 
-    arriving: normal speed of an arrival, below 0, if it is one that bounces.
+    arriving: normal speed of an arrival, below 0, if it is one that bounces. f: the share of a
+    velocity that the particle may lose, 1 unless the solid is a body that yields.
     """
     vn = v[0] * n[0] + v[1] * n[1] + v[2] * n[2]
     t = (v[0] - vn * n[0], v[1] - vn * n[1], v[2] - vn * n[2])
     speed = math.sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2])
     keep = 1.0
     if pushed > 0.0 and speed > 0.0:  # Coulomb
-        keep = max(0.0, 1.0 - s[0] * pushed / dt / speed)
+        keep = max(1.0 - f, 1.0 - s[0] * pushed / dt / speed)
     if touches and arriving < 0.0:
-        vn = max(vn, -s[1] * arriving)
+        vn = max(vn, (1.0 - f) * vn - f * s[1] * arriving)
     if touches and s[2] > 0.0:
-        left = max(1.0 - s[2], 0.0) ** (60.0 * dt)
+        left = 1.0 - f + f * max(1.0 - s[2], 0.0) ** (60.0 * dt)
         keep *= left
         vn = min(vn, 0.0) + max(vn, 0.0) * left
     return keep * t[0] + vn * n[0], keep * t[1] + vn * n[1], keep * t[2] + vn * n[2]
@@ -153,8 +205,10 @@ def wall_response(
     dt: float,
     rest_speed: float,
     ignored_axis: int,
+    bodies: Doubles,
+    reaction: Doubles,
 ) -> Doubles:
-    """Friction, bounce and stickiness on v (n, 3), in place.
+    """Friction, bounce and stickiness on v (n, 3), in place; `reaction` is what bodies get of it.
 
     predicted: velocities ahead of the corrections; taken: normal speeds that stopping took of them
     ahead of that. Below rest_speed nothing counts as arriving:
@@ -187,10 +241,12 @@ def wall_response(
                 if arriving >= -rest_speed or pushed <= NUDGE * stop[i]:
                     arriving = 0.0
                 relative = (v[i, 0] - u[0], v[i, 1] - u[1], v[i, 2] - u[2])
-                after = respond(skin, n, relative, arriving, pushed, touches, dt)
+                f = yielding(s, bodies, (x0, x1, x2), n)
+                after = respond(skin, n, relative, arriving, pushed, touches, dt, f)
                 for axis in range(3):
                     if axis != ignored_axis:
                         v[i, axis] = u[axis] + after[axis]
+                react(s, reaction, i, ahead(after, relative, -1.0), 1.0)
                 if touches and skin[2] > 0.0:
                     lost = stuck(skin, n, (drift[0] - u[0], drift[1] - u[1], drift[2] - u[2]), dt)
                     drift = (drift[0] - lost[0], drift[1] - lost[1], drift[2] - lost[2])

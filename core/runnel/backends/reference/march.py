@@ -10,10 +10,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import FIELD, PLANE
+from ..base import BODY, FIELD, PLANE
 from .compile import double, inline, parallel, prange
 from .field import World
-from .solids import Vector, distance, point_velocity
+from .solids import Vector, distance, point_velocity, yielding
 
 Array = NDArray[np.float32] | NDArray[np.float64]
 Doubles = NDArray[np.float64]
@@ -42,12 +42,12 @@ def ahead(a: Vector, b: Vector, t: float) -> Vector:
 @inline
 def nearest_ahead(
     w: World, p: Vector, way: Vector, left: float, dt: float, radius: float
-) -> tuple[float, Vector, Vector]:
-    """When a particle meets a solid next, at 0 if it has; its normal and its way in the step.
+) -> tuple[float, Vector, Vector, int]:
+    """When a particle meets a solid next, at 0 if it has; its normal, way in the step and number.
 
     Solids stand where they end up: from there, a point at rest on one comes from p + u dt left.
     """
-    first = np.inf
+    first, solid = np.inf, 0
     normal, moved = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     for c in range(len(w.rows)):
         if not can_be_passed(w.rows[c]):
@@ -62,8 +62,8 @@ def nearest_ahead(
         if phi < GAP * radius and dot(relative, n) < -1e-4 * speed:
             time = 0.0
         if time < first:
-            first, normal, moved = time, n, u
-    return first, normal, moved
+            first, normal, moved, solid = time, n, u, c
+    return first, normal, moved, solid
 
 
 @inline
@@ -97,24 +97,27 @@ def comes_back(w: World, x: Vector, normal: Vector, radius: float) -> bool:
 
 
 @parallel
-def stop_at_solids(w: World, x: Array, v: Array, radius: Doubles, dt: float) -> Doubles:
-    """Shortens velocities (n, 3) in place; the normal speed that was lost by it (n,) [m/s]."""
+def stop_at_solids(
+    w: World, x: Array, v: Array, radius: Doubles, dt: float, bodies: Doubles, back: Doubles
+) -> Doubles:
+    """Shortens velocities (n, 3) in place; the normal speed that was lost by it (n,) [m/s]. A body
+    that was met first gets back what it took: `back` (n, bodies, 3)."""
     gone = np.zeros(len(x))
     for i in prange(len(x)):
         start = (double(x[i, 0]), double(x[i, 1]), double(x[i, 2]))
         way = (dt * double(v[i, 0]), dt * double(v[i, 1]), dt * double(v[i, 2]))
         end, p, hit = ahead(start, way, 1.0), start, (0.0, 0.0, 0.0)
-        left, lost = 1.0, 0.0
+        left, lost, first = 1.0, 0.0, 0
         if not is_fast(w, p, way, dt, radius[i]):
             continue
         for _ in range(STEPS):
             if left <= 0.0:
                 break
-            time, n, u = nearest_ahead(w, p, way, left, dt, radius[i])
+            time, n, u, solid = nearest_ahead(w, p, way, left, dt, radius[i])
             if time == 0.0:  # reached: the rest of the way goes along the surface
                 into = dot(ahead(way, u, -1.0), n)
                 if lost == 0.0:
-                    hit = n
+                    hit, first = n, solid
                 lost = max(lost, -into / dt)
                 way = ahead(way, n, -into)
                 continue
@@ -122,8 +125,12 @@ def stop_at_solids(w: World, x: Array, v: Array, radius: Doubles, dt: float) -> 
             p = ahead(p, way, time)
             left -= time
         if lost > 0.0 and not comes_back(w, end, hit, radius[i]):
-            gone[i] = lost
+            f = yielding(w.rows[first], bodies, p, hit)
+            gone[i] = f * lost
             for axis in range(3):
                 if axis != w.ignored[0]:
-                    v[i, axis] = (p[axis] - start[axis]) / dt
+                    change = f * ((p[axis] - start[axis]) / dt - v[i, axis])
+                    v[i, axis] += change
+                    if w.rows[first, BODY] > 0.0:
+                        back[i, int(w.rows[first, BODY]) - 1, axis] -= change
     return gone

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import BOX, CYLINDER, FIELD, SPHERE
+from ..base import BODY, BOX, CYLINDER, FIELD, SPHERE
 from .compile import double, inline, parallel, prange
 from .field import World, blended, channel, unit, world_of
 
@@ -238,12 +238,21 @@ def wall_share(
     table: WallTable, solids: Array | World, x: Array, h: Array, ignored_axis: int
 ) -> tuple[Doubles, Doubles]:
     """wall_i = 1 - prod (1 - solid_c) and its gradient (n, 3) [1/m]."""
-    return _wall_share(table, world_of(solids), x, h, ignored_axis)
+    none = np.zeros((len(x), 0, 3))
+    return _wall_share(table, world_of(solids), x, h, ignored_axis, none)
+
+
+def wall_shares(
+    table: WallTable, solids: World, x: Array, h: Array, ignored_axis: int, bodies: int
+) -> tuple[Doubles, Doubles, Doubles]:
+    """As `wall_share`, and what of the gradient belongs to each body: (n, bodies, 3)."""
+    parts = np.zeros((len(x), bodies, 3))
+    return *_wall_share(table, solids, x, h, ignored_axis, parts), parts
 
 
 @parallel
 def _wall_share(
-    table: WallTable, w: World, x: Array, h: Array, ignored_axis: int
+    table: WallTable, w: World, x: Array, h: Array, ignored_axis: int, parts: Doubles
 ) -> tuple[Doubles, Doubles]:
     value = np.zeros(len(x))
     grad = np.zeros((len(x), 3))
@@ -256,6 +265,11 @@ def _wall_share(
             g0 = g0 * (1.0 - one) + room * g[0]
             g1 = g1 * (1.0 - one) + room * g[1]
             g2 = g2 * (1.0 - one) + room * g[2]
+            for k in range(parts.shape[1]):
+                mine = room if w.rows[c, BODY] == k + 1 else 0.0
+                for axis in range(3):
+                    if axis != ignored_axis:
+                        parts[i, k, axis] = parts[i, k, axis] * (1.0 - one) + mine * g[axis]
             room *= 1.0 - one
         value[i] = 1.0 - room
         grad[i, 0], grad[i, 1], grad[i, 2] = g0, g1, g2
@@ -297,20 +311,65 @@ def mended(
 
 
 def mend_gradients(
-    table: WallTable, solids: Array | World, x: Array, h: Array, moved: Doubles
-) -> None:
-    """`mended` for the correction of every particle (n, 3), in place, solid by solid."""
-    _mend_gradients(table, world_of(solids), x, h, moved)
+    table: WallTable, solids: Array | World, x: Array, h: Array, moved: Doubles,
+    back: Doubles | None = None,
+) -> None:  # fmt: skip
+    """`mended` for the correction of every particle (n, 3), in place, solid by solid.
+
+    What a solid adds along itself it takes from itself: `back` (n, bodies, 3).
+    """
+    none = np.zeros((len(x), 0, 3))
+    _mend_gradients(table, world_of(solids), x, h, moved, none if back is None else back)
 
 
 @parallel
-def _mend_gradients(table: WallTable, w: World, x: Array, h: Array, moved: Doubles) -> None:
+def _mend_gradients(
+    table: WallTable, w: World, x: Array, h: Array, moved: Doubles, back: Doubles
+) -> None:
     for i in prange(len(x)):
         x0, x1, x2 = double(x[i, 0]), double(x[i, 1]), double(x[i, 2])
         d = (moved[i, 0], moved[i, 1], moved[i, 2])
         for c in range(len(w.rows)):
-            d = mended(table, w, c, x0, x1, x2, double(h[i]), d)
+            after = mended(table, w, c, x0, x1, x2, double(h[i]), d)
+            if back.shape[1] and w.rows[c, BODY] > 0.0:
+                for axis in range(3):
+                    back[i, int(w.rows[c, BODY]) - 1, axis] -= after[axis] - d[axis]
+            d = after
         moved[i, 0], moved[i, 1], moved[i, 2] = d
+
+
+@inline
+def felt(b: Array, first: int, x: Vector, g: Vector) -> float:
+    """How far a body goes along g at x if all that push it do so as one (columns first...)."""
+    a = (x[0] - b[0], x[1] - b[1], x[2] - b[2])
+    t = (a[1] * g[2] - a[2] * g[1], a[2] * g[0] - a[0] * g[2], a[0] * g[1] - a[1] * g[0])
+    way = 0.0
+    for k in range(3):
+        way += abs(g[k]) * b[first + k]
+        turn = b[3 + 3 * k] * t[0] + b[4 + 3 * k] * t[1] + b[5 + 3 * k] * t[2]
+        way += abs(turn) * b[first + 3 + k]
+    return way
+
+
+@inline
+def yielding(s: Array, bodies: Doubles, x: Vector, n: Vector) -> float:
+    """Share of a change along n that a particle makes, the rest being the body's."""
+    if not s[BODY] > 0.0:
+        return 1.0
+    return 1.0 / (1.0 + felt(bodies[int(s[BODY]) - 1], 18, x, n))
+
+
+@parallel
+def body_shares(bodies: Doubles, x: Array, parts: Doubles) -> Doubles:
+    """B_i of docs/theory/bodies.md: how far bodies yield to the pressure of particle i and of all
+    others with it, along the parts (n, bodies, 3) of its gradient."""
+    result = np.zeros(len(x))
+    for i in prange(len(x)):
+        at = (double(x[i, 0]), double(x[i, 1]), double(x[i, 2]))
+        for k in range(len(bodies)):
+            g = (parts[i, k, 0], parts[i, k, 1], parts[i, k, 2])
+            result[i] += felt(bodies[k], 12, at, g)
+    return result
 
 
 def signed_distances(

@@ -1,0 +1,97 @@
+// reactions.cl: what bodies do to a particle, and what they get back. docs/theory/bodies.md. Twin: backends/reference.
+// Only with BODIES; without it, the macros that passes use mean nothing.
+
+#if BODIES
+#define BODY_COLUMNS 24
+#define BODY_SLOTS 4
+#define BODY_OF(s) ((int)(s)[31] - 1)  // -1: none
+
+// Of one particle: the bodies near it, their parts of the wall's gradient, and the changes that come back to them.
+typedef struct {
+    __global const float *bodies;
+    int used, body[BODY_SLOTS];
+    float3 gradient[BODY_SLOTS], back[BODY_SLOTS];
+} reaction_t;
+
+#define NEW_REACTION(table) reaction_t reaction_of_particle; reaction_t *reaction = &reaction_of_particle; \
+    reaction->bodies = table; reaction->used = 0
+#define REACTION_ARGUMENT , reaction_t *reaction
+#define PASS_REACTION , reaction
+#define BODY_TABLE __global const float *bodies,
+#define REACT(s, by) react(reaction, s, by)
+#define YIELD(s, x, n) yielding(reaction, s, x, n)
+#define NOTE_SHARE(s, one, room, mended) note_share(reaction, s, one, room, mended)
+
+// Where more bodies meet at one particle than there are slots, the last one gets what is left: nothing is lost.
+inline int body_slot(reaction_t *r, int body)
+{
+    int k = 0;
+    while (k < r->used && r->body[k] != body) ++k;
+    if (k < r->used) return k;
+    if (k == BODY_SLOTS) return BODY_SLOTS - 1;
+    r->used = k + 1;
+    r->body[k] = body;
+    r->gradient[k] = r->back[k] = (float3)(0.0f);
+    return k;
+}
+
+inline void react(reaction_t *r, __global const float *s, float3 by)
+{
+    if (BODY_OF(s) >= 0 && dot3(by, by) > 0.0f) r->back[body_slot(r, BODY_OF(s))] -= by;
+}
+
+// One more solid takes its share of the room: the product rule, as in wall_share.
+inline void note_share(reaction_t *r, __global const float *s, float4 one, float room, float3 mended)
+{
+    for (int k = 0; k < r->used; ++k) r->gradient[k] *= 1.0f - one.w;
+    if (BODY_OF(s) < 0 || one.w == 0.0f) return;  // near the cluster, but not this particle: no slot
+    const int k = body_slot(r, BODY_OF(s));
+    r->gradient[k] += one.xyz * room;
+    r->back[k] -= mended;
+}
+
+inline float3 body_turn(__global const float *b, float3 x, float3 g)
+{
+    const float3 t = cross3(x - (float3)(b[0], b[1], b[2]), g);
+    return (float3)(b[3] * t.x + b[4] * t.y + b[5] * t.z, b[6] * t.x + b[7] * t.y + b[8] * t.z, b[9] * t.x + b[10] * t.y + b[11] * t.z);
+}
+
+#define ABSOLUTE(a) MAX(a, -(a))
+
+// How far a body goes along g at x if all that push it do so as one; columns from `first` on.
+inline float body_way(__global const float *b, int first, float3 x, float3 g)
+{
+    const float3 t = body_turn(b, x, g);
+    return ABSOLUTE(g.x) * b[first] + ABSOLUTE(g.y) * b[first + 1] + ABSOLUTE(g.z) * b[first + 2]
+         + ABSOLUTE(t.x) * b[first + 3] + ABSOLUTE(t.y) * b[first + 4] + ABSOLUTE(t.z) * b[first + 5];
+}
+
+// Share of a change along n that a particle makes, the rest being the body's.
+inline float yielding(reaction_t *r, __global const float *s, float3 x, float3 n)
+{
+    return BODY_OF(s) < 0 ? 1.0f : 1.0f / (1.0f + body_way(r->bodies + BODY_OF(s) * BODY_COLUMNS, 18, x, n));
+}
+
+// B_i: how far bodies yield to the pressure of a particle and of all others with it.
+inline float pressure_yield(reaction_t *r, float3 x)
+{
+    float way = 0.0f;
+    for (int k = 0; k < r->used; ++k) way += body_way(r->bodies + r->body[k] * BODY_COLUMNS, 12, x, r->gradient[k]);
+    return way;
+}
+
+// Slots of all particles, slot by slot: (what comes back, body); body -1: none.
+inline void store_reaction(reaction_t *r, __global float4 *back_out, uint i, uint stride, float weight)
+{
+    for (int k = 0; k < BODY_SLOTS; ++k)
+        back_out[k * stride + i] = k < r->used ? (float4)(weight * r->back[k], (float)r->body[k]) : (float4)(0.0f, 0.0f, 0.0f, -1.0f);
+}
+#else
+#define NEW_REACTION(table)
+#define REACTION_ARGUMENT
+#define PASS_REACTION
+#define BODY_TABLE
+#define REACT(s, by)
+#define YIELD(s, x, n) 1.0f
+#define NOTE_SHARE(s, one, room, mended)
+#endif

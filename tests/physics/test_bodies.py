@@ -1,0 +1,335 @@
+"""Rigid bodies in fluid: Archimedes, momentum, contact, and what bad input leads to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from runnel import Scene, SceneError, Simulation
+
+from .setups import G, box
+
+D = 0.02  # spacing [m]
+
+
+def scene(
+    colliders: list[dict[str, Any]], water: list[dict[str, Any]], folder: Path | None = None,
+    dimensions: int = 3, gravity: float = G, **solver: Any,
+) -> Scene:  # fmt: skip
+    data = {
+        "fps": 25, "frames": [0, 1000], "dimensions": dimensions,
+        "solver": {"gravity": [0, 0, -gravity], **solver},
+        "fluid": [{"name": "water"}],
+        "source": [{"fluid": "water", "shape": shape, "spacing": D} for shape in water],
+        "collider": colliders,
+    }  # fmt: skip
+    return Scene.from_dict(data, folder)
+
+
+def body(shape: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    return {"shape": shape, "body": "rigid"} | keys
+
+
+def inside(shape: dict[str, Any]) -> dict[str, Any]:
+    return {"shape": shape, "mode": "inside"}
+
+
+def pool(ratio: float, edge: int, *, flat: bool, drop: float = 0.0, **solver: Any) -> Scene:
+    """A box of `edge` spacings at Archimedes' draft, or `drop` edges above, in a tank 3 wide."""
+    size, n = edge * D, 2 if flat else 3
+    wide, deep = 3 * size, 2 * size
+    low = deep - ratio * size + drop * size
+    corner = (*[size] * (n - 1), low), (*[2 * size] * (n - 1), low + size)
+    floating = body(box(*corner), density=1000 * ratio, lock_rotation=["x", "y", "z"])
+    tank = inside(box([0] * n, [*[wide] * (n - 1), 2 * deep]))
+    water = box([0] * n, [*[wide] * (n - 1), deep])
+    return scene([tank, floating], [water], dimensions=n, **solver)
+
+
+def draft(sim: Simulation, edge: int) -> float:
+    """Of the box, over its edge; the level follows from the volume of the water."""
+    size, n = edge * D, sim.scene.dimensions
+    volume = float(sim.particles.store["volume"].sum(dtype=np.float64))
+    low = sim.bodies.centre[0, 2] - size / 2  # type: ignore[union-attr]
+    level = (volume - size ** (n - 1) * low) / ((3 * size) ** (n - 1) - size ** (n - 1))
+    return (level - low) / size
+
+
+@pytest.mark.parametrize("ratio", [0.2, 0.5, 0.8])
+def test_box_floats_at_archimedes_draft(ratio: float) -> None:
+    """ORACLES 14, in 2D: 12 spacings an edge, within a spacing."""
+    drafts = []
+    with Simulation(pool(ratio, 12, flat=True, drop=0.2, time_step=0.01), timed=False) as sim:
+        for frame in range(1, 51):
+            sim.advance(frame)
+            drafts.append(draft(sim, 12))
+    assert np.mean(drafts[25:]) == pytest.approx(ratio, abs=1 / 12)
+    assert np.ptp(drafts[25:]) < np.ptp(drafts[:25])  # bobbing dies down
+    assert max(drafts) > ratio  # and there was some: it fell in from above
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ratio", [0.05, 0.5, 0.8])
+def test_box_floats_in_long_steps(ratio: float) -> None:
+    """In 3D, at 16 ms: light bodies are where coupling by turns explodes."""
+    with Simulation(pool(ratio, 8, flat=False, time_step=0.016), timed=False) as sim:
+        drafts = []
+        for frame in range(1, 26):
+            report = sim.advance(frame)
+            drafts.append(draft(sim, 8))
+            assert report.max_speed < 0.5
+    assert np.mean(drafts[8:]) == pytest.approx(ratio, abs=0.5 / 8)
+
+
+def test_heavy_box_sinks_and_equal_one_drifts() -> None:
+    size = 8 * D
+    with Simulation(pool(1.0, 8, flat=True, drop=-0.2, time_step=0.008), timed=False) as sim:
+        start = sim.bodies.centre[0, 2]
+        sim.advance(10)
+        assert abs(sim.bodies.centre[0, 2] - start) / 0.4 < 0.1 * np.sqrt(G * size)
+    with Simulation(pool(1.2, 8, flat=True, drop=-0.2, time_step=0.008), timed=False) as sim:
+        sim.advance(40)
+        # One layer of particles stays below: there is no room to press it out through.
+        assert sim.bodies.centre[0, 2] < size / 2 + 1.5 * D
+
+
+def totals(sim: Simulation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Linear and angular momentum of everything."""
+    mass = sim.particles["mass"].astype(np.float64)[:, None]
+    linear = mass * sim.particles["velocity"]
+    p, turn = sim.bodies.momentum()
+    return p + linear.sum(axis=0), turn + np.cross(sim.particles["position"], linear).sum(axis=0)
+
+
+@pytest.mark.parametrize("kind", ["box", "sphere"])
+def test_momentum_is_kept(kind: str) -> None:
+    """ORACLES 5: a spinning body hits a block of water; no gravity, no walls."""
+    shape = box([-0.08, -0.08, 0.14], [0.08, 0.08, 0.3])
+    if kind == "sphere":
+        shape = {"sphere": {"center": [0.03, 0, 0.22], "radius": 0.08}}
+    thrown = body(
+        shape, velocity=[0.2, 0.1, -1.5], angular_velocity=[100, 50, 30], friction=0.3, bounce=0.2
+    )
+    water = box([-0.12] * 3, [0.12] * 3)
+    with Simulation(scene([thrown], [water], gravity=0.0, time_step=0.004), timed=False) as sim:
+        p0, l0 = totals(sim)
+        own = sim.bodies.momentum()[0]
+        exchanged = 0.0
+        for frame in range(1, 16):
+            sim.advance(frame)
+            exchanged = max(exchanged, float(np.linalg.norm(sim.bodies.momentum()[0] - own)))
+        p1, l1 = totals(sim)
+    assert exchanged > 0.3 * np.linalg.norm(own)
+    assert np.linalg.norm(p1 - p0) < 1e-4 * exchanged
+    # Particles push each other along lines that turn within a step: that much is the fluid's own.
+    assert np.linalg.norm(l1 - l0) < 1e-3 * exchanged * 0.2
+
+
+def test_velocity_pass_gives_back_all_that_it_takes() -> None:
+    """Friction and bounce alone, in angular momentum too: to rounding."""
+    ball = body({"sphere": {"center": [0, 0, 0.13], "radius": 0.07}}, friction=0.8, bounce=0.5,
+                velocity=[0.5, 0, -1], angular_velocity=[0, 400, 0])  # fmt: skip
+    with Simulation(
+        scene([ball], [box([-0.1] * 3, [0.1, 0.1, 0.06])], gravity=0.0, time_step=0.004),
+        timed=False,
+    ) as sim:
+        backend, seen = sim._backend, []
+        original = backend.update_velocities
+
+        def watched() -> None:
+            x, v = (backend.read(n).astype(np.float64) for n in ("position", "velocity"))
+            to, mass = backend.read("predicted").astype(np.float64), 1000 * D**3
+            before = mass * (v + (to - (x + backend._dt * v)) / backend._dt)  # type: ignore[attr-defined]
+            original()
+            after = mass * backend.read("velocity").astype(np.float64)
+            change = after - before
+            back = backend.reactions()[0]
+            centre = sim.bodies.table[0, :3].astype(np.float64)
+            turn = np.cross(to - centre, change).sum(axis=0)
+            seen.append((change.sum(axis=0) + back[:3], turn + back[3:], np.abs(change).sum()))
+
+        backend.update_velocities = watched  # type: ignore[method-assign]
+        for _ in range(8):
+            sim.step()
+    size = max(amount for *_, amount in seen)
+    assert size > 0
+    for linear, angular, _ in seen:
+        assert np.abs(linear).max() < 2e-5 * size
+        assert np.abs(angular).max() < 2e-5 * size * 0.1
+
+
+def far_drop() -> list[dict[str, Any]]:
+    return [box([0, 0, 0], [0.08, 0.08, 0.04])]
+
+
+def test_stack_stands_and_sleeps() -> None:
+    stack = [body(box([0.5, 0.4, 0.1 * k], [0.6, 0.5, 0.1 * k + 0.1])) for k in range(5)]
+    tank = inside(box([0, 0, 0], [1, 1, 1]))
+    with Simulation(scene([tank, *stack], far_drop(), time_step=0.01), timed=False) as sim:
+        start = sim.bodies.centre.copy()
+        sim.advance(40)
+        assert np.abs(sim.bodies.centre - start).max() < 0.002
+        assert (sim.bodies.calm >= 0.5).all()
+        assert (sim.bodies.velocity == 0).all()
+
+
+def test_flight_is_ballistic_after_keyframes_end() -> None:
+    """Driven at 1 m/s along x for 0.4 s, then free."""
+    thrown = body({"sphere": {"center": [0, 0, 1], "radius": 0.05}})
+    thrown["motion"] = [{"frame": 0}, {"frame": 10, "position": [0.4, 0, 0]}]
+    with Simulation(scene([thrown], far_drop(), time_step=0.005), timed=False) as sim:
+        sim.advance(5)
+        np.testing.assert_allclose(sim.bodies.centre[0], [0.2, 0, 1], atol=1e-6)
+        sim.advance(15)
+        # Symplectic Euler: g dt^2 n (n + 1) / 2.
+        n = 40
+        fall = G * 0.005**2 * n * (n + 1) / 2
+        np.testing.assert_allclose(sim.bodies.centre[0], [0.6, 0, 1 - fall], atol=1e-6)
+
+
+def test_free_body_keeps_spin() -> None:
+    spun = body(box([0, 0, 0], [0.1, 0.2, 0.3]), angular_velocity=[300, 50, 200])
+    with Simulation(scene([spun], [box([5, 5, 5], [5.08, 5.08, 5.04])], gravity=0.0)) as sim:
+        spin = sim.bodies.spin.copy()
+        sim.advance(25)
+        np.testing.assert_allclose(sim.bodies.spin, spin, rtol=1e-12)
+        np.testing.assert_allclose(sim.bodies.centre[0], [0.05, 0.1, 0.15], atol=1e-12)
+
+
+def test_overlapping_bodies_part_calmly() -> None:
+    pair = [
+        body(box([0.1, 0.1, 0.3], [0.2, 0.2, 0.4])),
+        body(box([0.15, 0.1, 0.3], [0.25, 0.2, 0.4])),
+    ]
+    with Simulation(scene(pair, far_drop(), gravity=0.0, time_step=0.01), timed=False) as sim:
+        fastest = 0.0
+        for frame in range(1, 26):
+            sim.advance(frame)
+            fastest = max(fastest, float(sim.bodies.speeds().max()))
+    assert fastest < 0.1
+    assert np.abs(np.diff(sim.bodies.centre[:, 0]))[0] > 0.09
+
+
+def test_hundred_bodies() -> None:
+    """Dropped together into a tank: they stay in it and keep calm."""
+    many = [
+        body({"sphere": {"center": [x, y, z], "radius": 0.04}}, density=400 + 100 * (k % 9))
+        for k, (x, y, z) in enumerate(
+            (0.06 + 0.1 * i, 0.06 + 0.1 * j, 0.2 + 0.1 * m)
+            for i in range(5) for j in range(5) for m in range(4)
+        )
+    ]  # fmt: skip
+    tank = inside(box([0, 0, 0], [0.52, 0.52, 0.8]))
+    setup = scene([tank, *many], [box([0, 0, 0], [0.52, 0.52, 0.16])])
+    with Simulation(setup, timed=False) as sim:
+        report = sim.advance(8)
+        assert len(sim.bodies) == len(report.bodies) == 100
+        assert (sim.bodies.centre > 0.03).all()
+        assert (sim.bodies.centre[:, :2] < 0.49).all()
+        assert sim.bodies.speeds().max() < 6.0
+    assert report.max_speed < 8.0
+
+
+def write_cross(path: Path, arm: float, half: float, depth: float) -> None:
+    """A plus sign in the plane of x and z: two boxes that cross."""
+    parts = [(half, arm), (arm, half)]
+    lines, faces = [], []
+    for k, (x, z) in enumerate(parts):
+        corners = [(a, b, c) for a in (-x, x) for b in (-depth, depth) for c in (-z, z)]
+        lines += [f"v {a} {b} {c}" for a, b, c in corners]
+        for quad in (
+            (0, 1, 3, 2),
+            (4, 6, 7, 5),
+            (0, 4, 5, 1),
+            (2, 3, 7, 6),
+            (0, 2, 6, 4),
+            (1, 5, 7, 3),
+        ):
+            faces.append("f " + " ".join(str(8 * k + 1 + i) for i in quad))
+    path.write_text("\n".join(lines + faces) + "\n")
+
+
+def test_waterwheel_reaches_a_steady_rate(tmp_path: Path) -> None:
+    """A jet on the paddles of a wheel, in 2D: it turns the way it is pushed, at the jet's speed at
+    most, and no faster in the end than a little before."""
+    write_cross(tmp_path / "cross.obj", 0.2, 0.03, 0.5)
+    wheel = body({"mesh": "cross.obj"}, density=1500, lock_translation=["x", "y", "z"])
+    setup = scene([wheel], [box([0.4, 1.0], [0.44, 1.04])], tmp_path, 2)
+    data = setup.to_dict()
+    data["source"] = [{
+        "fluid": "water", "kind": "emitter", "spacing": D, "speed": 4.0, "velocity": [1, 0, 0],
+        "shape": box([-0.4, 0.12], [-0.36, 0.2]), "lifetime": 0.5,
+    }]  # fmt: skip
+    rates = []
+    with Simulation(Scene.from_dict(data, tmp_path), timed=False) as sim:
+        for frame in range(1, 51):
+            sim.advance(frame)
+            rates.append(float(sim.bodies.angular_velocity()[0, 1]))
+    late, later = np.mean(rates[20:35]), np.mean(rates[35:])
+    assert 1.0 < later < 4.0 / 0.12  # about +y, from z to x
+    assert later == pytest.approx(late, rel=0.25)
+
+
+def test_symmetry_is_kept() -> None:
+    """A box dropped in the middle of a 2D tank stays there for a while."""
+    with Simulation(pool(0.5, 10, flat=True, drop=0.3, time_step=0.004), timed=False) as sim:
+        middle = sim.bodies.centre[0, 0]
+        sim.advance(12)
+        assert abs(sim.bodies.centre[0, 0] - middle) < 0.25 * D
+
+
+def test_resumed_run_is_the_same_to_the_bit() -> None:
+    setup = pool(0.3, 6, flat=False, drop=0.5, time_step=0.008)
+    with Simulation(setup, timed=False) as sim:
+        sim.advance(3)
+        state = sim.state()
+        sim.advance(6)
+        expected = sim.bodies.state() | {"x": sim.particles["position"]}
+    with Simulation(setup, timed=False) as sim:
+        sim.restore(*state)
+        sim.advance(6)
+        found = sim.bodies.state() | {"x": sim.particles["position"]}
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+def test_device_and_reference_agree() -> None:
+    """A few steps of a box and a ball, side by side in the water."""
+    states = []
+    for device in ("auto", "reference"):
+        ball = body({"sphere": {"center": [0.26, 0, 0.11], "radius": 0.05}}, friction=0.5)
+        cube = body(box([0.06, 0.06], [0.18, 0.18]), density=300, friction=0.2, bounce=0.3)
+        tank = inside(box([0, 0], [0.36, 0.3]))
+        setup = scene([tank, ball, cube], [box([0, 0], [0.36, 0.16])], None, 2, time_step=0.008)
+        with Simulation(setup, device=device, timed=False) as sim:
+            for _ in range(3):
+                sim.step()
+            states.append((sim.bodies.velocity.copy(), sim.bodies.angular_velocity()))
+    for found, expected in zip(*states, strict=True):
+        size = float(np.abs(expected).max())
+        np.testing.assert_allclose(found, expected, atol=2e-3 * size)
+
+
+BALL = {"sphere": {"center": [0, 0, 0], "radius": 1}}
+OPEN = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 1 3 4\nf 1 4 2\n"
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "words"),
+    [
+        ({"shape": BALL, "mass": 0}, "mass", "between"),
+        ({"shape": BALL, "density": -1}, "density", "between"),
+        ({"shape": {"plane": {"normal": [0, 0, 1]}}}, "body", "no plane"),
+        ({"shape": BALL, "mode": "inside"}, "body", "solid"),
+        ({"shape": {"mesh": "open.obj"}}, "shape.mesh", "open"),
+    ],
+)  # fmt: skip
+def test_bad_bodies_are_refused(tmp_path: Path, part: dict[str, Any], key: str, words: str) -> None:
+    (tmp_path / "open.obj").write_text(OPEN)
+    with pytest.raises(SceneError, match=words) as caught:
+        Simulation(scene([part | {"body": "rigid"}], [box([3, 3, 3], [3.1, 3.1, 3.1])], tmp_path))
+    assert caught.value.key == f"collider[0].{key}"
