@@ -460,12 +460,12 @@ class Solver:
     time_step: float | Literal["auto"] = param(
         "auto", unit="s", hard=(1e-5, 0.1), soft=(0.001, 0.02),
         help="Length of a step, shortened so that steps divide a frame evenly. "
-        '"auto" follows the fastest particle (see cfl).',
+        '"auto" follows the speed of the fluid (see cfl).',
     )
     cfl: float = param(
         1.0, hard=(0.05, 4.0), soft=(0.2, 2.0), label="CFL",
-        help='Spacings the fastest particle may travel in a step when time_step is "auto". '
-        "1.5 makes splashes a third cheaper and less regular.",
+        help='Spacings the fluid may travel in a step when time_step is "auto"; single drops three '
+        "times as far.",
     )
     max_time_step: float = param(
         0.016, unit="s", hard=(1e-5, 0.1), soft=(0.001, 0.04),

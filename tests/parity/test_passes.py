@@ -108,6 +108,8 @@ class Run:
         found, expected = twins.device.survey(), twins.reference.survey()
         assert found.count == expected.count == twins.device.count
         assert found.max_speed == pytest.approx(expected.max_speed, rel=1e-5)
+        # Rounding may put a particle into the next bin.
+        assert found.bulk_speed == pytest.approx(expected.bulk_speed, rel=0.25)
         assert found.bad_id is expected.bad_id is None
         twins.agree("removal", "id", 0.5)
 

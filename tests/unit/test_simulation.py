@@ -127,6 +127,33 @@ def test_auto_steps_mind_what_users_write() -> None:
         assert sim.advance(3).steps >= math.ceil(24.0 / 24 / D) > few
 
 
+def test_given_steps_are_divided_for_the_fluid_not_for_single_drops() -> None:
+    """What a few particles do may go three times as far."""
+    from runnel.colliders import Solids
+
+    it = scene(block(), solver={"time_step": 1 / 48, "gravity": [0, 0, 0]})
+
+    def steps(fastest: float, bulk: float) -> int:
+        now = Survey(max_speed=fastest, count=1000, bad_id=None, bulk_speed=bulk)
+        return steps_of_frame(it, 1, now, Solids(it), [])
+
+    far = 4 * D * 24  # four spacings in a frame, two in a step
+    assert steps(far, 0.1) == 2
+    assert steps(far, far) == 3
+    assert steps(3 * far, 0.1) == 3
+
+
+@pytest.mark.parametrize(("fast", "expected"), [(4, 1.0), (6, 10.0)])
+def test_the_bulk_is_all_but_a_few(fast: int, expected: float, backend_name: str) -> None:
+    with Simulation(scene(block(10), solver=fixed()), backend_name) as sim:
+        velocity = np.tile([1.0, 0, 0], (sim.particles.count, 1))
+        velocity[:fast] *= 10
+        sim.particles.write("velocity", np.arange(len(velocity)), velocity)
+        found = sim._latest()
+    assert found.max_speed == pytest.approx(10)
+    assert expected <= found.bulk_speed <= 1.25 * expected
+
+
 def test_auto_steps_mind_gravity_emitters_and_colliders() -> None:
     from runnel.colliders import Solids
     from runnel.sources import emitters

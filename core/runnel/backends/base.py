@@ -99,6 +99,19 @@ class Survey:
     max_speed: float  # [m/s]
     count: int  # living particles
     bad_id: int | None  # id of a particle with NaN or infinity, if any
+    bulk_speed: float = 0.0  # few are faster: drops and spray; rounded up [m/s]
+
+
+SPEED_BINS, FIRST_SPEED = 64, 214  # of speed^2, by the top ten bits of its float; as in velocity.cl
+FEW = 0.005  # of all particles
+
+
+def bulk_speed(counts: NDArray[np.integer[Any]], fastest: float) -> float:
+    """Speed that FEW particles exceed, from their numbers per bin; rounded up to a bin's end."""
+    slower = np.cumsum(counts)
+    last = int(np.searchsorted(slower, (1 - FEW) * slower[-1])) + 1 if slower[-1] else 0
+    end = np.array([(FIRST_SPEED + last) << 22], np.uint32).view(np.float32)
+    return fastest if last >= SPEED_BINS else min(fastest, float(np.sqrt(end[0])))
 
 
 class Backend(Protocol):

@@ -388,20 +388,28 @@ __kernel void remove_particles(
     if (dead) x[i].w = -1.0f;
 }
 
-// Per tile: largest speed^2, first particle whose state is not finite, number of dead, -.
+// Per tile: largest speed^2, first particle whose state is not finite, number of dead, -; and how many have which speed.
+#define SPEED_BINS 64
+#define FIRST_SPEED 214  // by the exponent of speed^2 and the bit below it: 2^-20 m^2/s^2
 __kernel void survey(
-    __global const float4 *x_in, __global const float4 *v_in, __global float4 *tile_out, const uint count, const uint tiles)
+    __global const float4 *x_in, __global const float4 *v_in, __global float4 *tile_out, __global uint *speeds_out,
+    const uint count, const uint tiles)
 {
     const uint tile = get_global_id(0);
     if (tile >= tiles) return;
     const uint begin = (uint)((ulong)count * tile / tiles), end = (uint)((ulong)count * (tile + 1) / tiles);
     float fastest = 0.0f;
-    uint bad = UINT_MAX, dead = 0;
+    uint bad = UINT_MAX, dead = 0, speeds[SPEED_BINS];
+    for (uint bin = 0; bin < SPEED_BINS; ++bin) speeds[bin] = 0;
     for (uint i = begin; i < end; ++i) {
         const float4 v = v_in[i], x = x_in[i];
         if (is_bad(x.x) || is_bad(x.y) || is_bad(x.z) || is_bad(v.x) || is_bad(v.y) || is_bad(v.z)) bad = MIN(bad, i);
         if (x.w < 0.0f) { ++dead; continue; }
-        fastest = MAX(fastest, v.x * v.x + v.y * v.y + v.z * v.z);
+        const float square = v.x * v.x + v.y * v.y + v.z * v.z;
+        fastest = MAX(fastest, square);
+        const int bin = (int)(as_uint(square) >> 22) - FIRST_SPEED;
+        speeds[MAX(0, MIN(bin, SPEED_BINS - 1))]++;
     }
     tile_out[tile] = (float4)(fastest, as_float(bad), as_float(dead), 0.0f);
+    for (uint bin = 0; bin < SPEED_BINS; ++bin) speeds_out[tile * SPEED_BINS + bin] = speeds[bin];
 }

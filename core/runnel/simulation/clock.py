@@ -15,7 +15,8 @@ from ..scene import Scene
 from ..sources import Emitter
 
 MOST_STEPS = 1000  # of a frame
-STIFFEST = 1.5  # spacings that the push of pressure, or a particle, may go in a given time_step
+STIFFEST = 1.5  # spacings that the push of pressure, or the fluid, may go in a given time_step
+LONE = 3.0  # times as far may go what few particles do: drops and spray, which crush nothing
 
 
 class Clock:
@@ -92,14 +93,15 @@ def steps_of_frame(
 ) -> int:
     """Steps from a frame to the next, given the state at its start.
 
-    "auto" keeps the way of the fastest particle in a step below `cfl` spacings, and the push of
-    the resting fluid's pressure, `pressure_speed` = sqrt(P/rho) [m/s], below one (its number below
-    1, see solver/acceleration.py) and below `cfl`.
+    "auto" keeps the way of the fluid in a step below `cfl` spacings, that of single drops below
+    LONE times that, and the push of the resting fluid's pressure, `pressure_speed` = sqrt(P/rho)
+    [m/s], below one (its number below 1, see solver/acceleration.py) and below `cfl`.
     """
     length = 1.0 / scene.fps
     solver = scene.solver
     start = frame_time(frame, scene)
-    fastest = now.max_speed + _acceleration(scene, start) * length
+    fluid = max(now.bulk_speed, now.max_speed / LONE)
+    fastest = fluid + _acceleration(scene, start) * length
     if not math.isfinite(fastest):
         fastest = 0.0  # the step will say which particle it is
     if solver.time_step != "auto":

@@ -399,10 +399,12 @@ class Simulation:
     def _seen(self, velocities: NDArray[np.float32]) -> None:
         """The survey was of what was there ahead of these."""
         speeds = np.linalg.norm(velocities.astype(np.float64), axis=1)
+        fastest = float(speeds.max(initial=0.0))
         now = self._latest()
         self._survey = replace(
             now,
-            max_speed=max(now.max_speed, float(speeds.max(initial=0.0))),
+            max_speed=max(now.max_speed, fastest),
+            bulk_speed=max(now.bulk_speed, fastest),
             count=now.count + len(speeds),
         )
 

@@ -16,8 +16,10 @@ from ..base import (
     BOX,
     LOADS,
     SOLID_COLUMNS,
+    SPEED_BINS,
     Contributions,
     Survey,
+    bulk_speed,
     can_be_passed,
     fastest_point,
 )
@@ -598,7 +600,7 @@ class OpenCLBackend(DeviceState):
             self._program(),
             "survey",
             self.tiles,
-            *self._take("x v bounds"),
+            *self._take("x v bounds histogram"),
             u32(self._rows),
             u32(self.tiles),
             group=1,
@@ -607,8 +609,11 @@ class OpenCLBackend(DeviceState):
         bad = int(rows[:, 1].view(np.uint32).min())
         self.count = self._rows - int(rows[:, 2].view(np.uint32).sum())
         self._living = None
+        fastest = float(np.sqrt(rows[:, 0].max()))
+        speeds = self._fetch("histogram", np.uint32, SPEED_BINS, self.tiles).sum(axis=0)
         return Survey(
-            max_speed=float(np.sqrt(rows[:, 0].max())),
+            max_speed=fastest,
+            bulk_speed=bulk_speed(speeds, fastest),
             count=self.count,
             bad_id=self._id_of(bad) if bad < self._rows else None,
         )

@@ -16,12 +16,15 @@ from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import (
     BODY_COLUMNS,
+    FIRST_SPEED,
     FORCE_COLUMNS,
     SOLID_COLUMNS,
     SOLVER_CHANNELS,
+    SPEED_BINS,
     Array,
     Contributions,
     Survey,
+    bulk_speed,
     can_be_passed,
     same_fields,
 )
@@ -334,9 +337,13 @@ class ReferenceBackend:
         finite = np.isfinite(d["position"]).all(axis=1) & np.isfinite(d["velocity"]).all(axis=1)
         bad = d["id"][self._alive & ~finite]
         good = self._alive & finite
-        speed = np.linalg.norm(d["velocity"].astype(np.float64)[good], axis=1).max(initial=0.0)
+        squares = np.square(d["velocity"].astype(np.float64)[good]).sum(axis=1)
+        fastest = float(np.sqrt(squares.max(initial=0.0)))
+        bins = (squares.astype(np.float32).view(np.uint32) >> 22).astype(np.int64) - FIRST_SPEED
+        speeds = np.bincount(np.clip(bins, 0, SPEED_BINS - 1), minlength=SPEED_BINS)
         return Survey(
-            max_speed=float(speed),
+            max_speed=fastest,
+            bulk_speed=bulk_speed(speeds, fastest),
             count=self.count,
             bad_id=int(bad[0]) if len(bad) else None,
         )
