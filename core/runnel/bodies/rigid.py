@@ -58,6 +58,8 @@ class RigidBodies:
             [c.contact_friction for c in scene.colliders]
             + [0.0] * (len(rows) - len(scene.colliders))
         )
+        soft = [i for i, c in enumerate(scene.colliders) if c.body == "deformable"]
+        self._met = np.setdiff1d(np.arange(len(rows)), soft)  # rows; bodies do not meet soft ones
         self._gather_points()
         n = len(self._parts)
         self.centre = self._start.copy()
@@ -354,9 +356,10 @@ class RigidBodies:
         margin = self._dt * (self.speeds() + 2 * gravity * self._dt) + 0.02 * self._reach
         # Where the step begins; only what is no body stands where it ends, as its row says.
         rows = self._posed(self._solids.rows(self._end, self._dt), centre, quaternion)
+        world = self._world._replace(rows=rows[self._met])
         self._count = contacts.find(
-            self._world._replace(rows=rows), self._owner, points, self._radii, self._holds, centre,
-            self._reach, margin, self._friction, (self.calm >= REST).astype(np.int64),
+            world, self._owner, points, self._radii, self._holds, centre,
+            self._reach, margin, self._friction[self._met], (self.calm >= REST).astype(np.int64),
             self._contacts, self._pairs,
         )  # fmt: skip
 

@@ -158,12 +158,12 @@ class SoftBody:
         """Constraints and gravity for a step, then out of the other solids."""
         start, x, h = self.position.copy(), self.position, dt / SUBSTEPS
         free = (self.inverse_mass > 0)[:, None]
-        v = np.where(free, self.velocity, 0.0)
+        # All of gravity at once: the mean velocity of the step, which is kept, has all of it then.
+        v = np.where(free, self.velocity + dt * gravity, 0.0)
         order = sorted(self.constraints, key=lambda c: c.importance)
         for _ in range(SUBSTEPS):
             before = x.copy()
-            v = np.where(free, v + h * gravity, 0.0)
-            x += h * v
+            x += h * np.where(free, v, 0.0)
             for constraint in order:
                 constraint.project(x, self.inverse_mass, h)
             v = (x - before) / h
@@ -209,7 +209,9 @@ class SoftBodies:
         parts = [i for i, c in enumerate(scene.colliders) if c.body == "deformable"]
         self.first = sum(c.body == "rigid" for c in scene.colliders)
         self.bodies = [SoftBody(scene, i) for i in parts]
-        self._parts = parts
+        self._moved = [
+            i for i, c in enumerate(scene.colliders) if c.body in ("rigid", "deformable")
+        ]
         self._dt = 0.0
         self._numbers: list[int] = []  # of their fields, in the rows
         self._taken: list[Contributions] = []
@@ -231,7 +233,7 @@ class SoftBodies:
     def begin(self, end: float, dt: float, gravity: Rows) -> None:
         self._dt, self._taken = dt, []
         rows = self._solids.rows(end, dt)
-        others = np.array([i for i in range(len(rows)) if i not in self._parts], int)
+        others = np.array([i for i in range(len(rows)) if i not in self._moved], int)
         world = world_of(rows, self._solids.fields, self._scene.ignored_axis)
         world = world._replace(rows=np.ascontiguousarray(world.rows[others]))
         for body in self.bodies:

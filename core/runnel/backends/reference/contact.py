@@ -214,8 +214,7 @@ def wall_response(
     ahead of that. Below rest_speed nothing counts as arriving:
     gravity gives as much to a particle at rest. Nor does what this wall did not push.
 
-    Returns what stickiness takes of the way of the step (n, 3) [m]: or what sticks would creep by
-    g dt^2 in each step.
+    Returns what stickiness takes of the way (n, 3) [m], or what sticks would creep by g dt^2.
     """
     back = np.zeros((len(x), 3))
     for i in prange(len(x)):
