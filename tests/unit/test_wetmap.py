@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import runnel
+from runnel.branching import restore
 from runnel.errors import SceneError
 from runnel.fields.texels import cover_texels, nearest_texels, texels_of
 from runnel.images import write_exr, write_png
@@ -196,7 +197,7 @@ def test_what_is_wet_sticks_and_a_resumed_run_agrees(tmp_path: Path) -> None:
             sim.advance(24)
             ends[name] = sim.particles["velocity"], sim.particles["position"]
         with runnel.Simulation(it, timed=False) as sim:
-            sim.restore(arrays, meta)
+            restore(sim, (arrays, meta), "")
             sim.advance(24)
             np.testing.assert_array_equal(sim.particles["position"], ends[name][1])
     low = {name: x[:, 2] < 0.1 for name, (_, x) in ends.items()}

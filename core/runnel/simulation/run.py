@@ -302,13 +302,7 @@ class Simulation:
         report = solver_step(
             self._backend, self._model, fields, dt, self._limits, self._plan, timed
         )
-        self._survey, self._plan = report.survey, report.plan
-        if self.bodies is not None:  # for the length of the next steps
-            fastest = max(self._survey.max_speed, float(self.bodies.speeds().max()))
-            self._survey = replace(self._survey, max_speed=fastest)
-        if self.deformables is not None:
-            fastest = max(self._survey.max_speed, self.deformables.speed())
-            self._survey = replace(self._survey, max_speed=fastest)
+        self._survey, self._plan = self._with_bodies(report.survey), report.plan
         self.particles.changed()
         if len(self._wet):
             x, volume = (self._backend.read(name) for name in ("position", "volume"))
@@ -336,8 +330,19 @@ class Simulation:
         """The survey of the last step; of the state where there was none, or users changed it."""
         if self._survey is None or self.particles.edited:
             self.particles.edited = False
-            self._survey = self._backend.survey()
+            self._survey = self._with_bodies(self._backend.survey())
         return self._survey
+
+    def _with_bodies(self, survey: Survey) -> Survey:
+        """Bodies count as the fluid does, for the length of steps: what they hit is no spray."""
+        fastest = 0.0 if self.bodies is None else float(self.bodies.speeds().max())
+        if self.deformables is not None:
+            fastest = max(fastest, self.deformables.speed())
+        return replace(
+            survey,
+            max_speed=max(survey.max_speed, fastest),
+            bulk_speed=max(survey.bulk_speed, fastest),
+        )
 
     def _guarded_step(self) -> StepReport:
         """One step, and what belongs to the end of a frame."""
