@@ -125,7 +125,7 @@ def test_launches_of_a_step(dam: Simulation) -> None:
 
 
 def test_transfers_of_a_step(dam: Simulation) -> None:
-    """A step brings back a few sums [4 transfers, 1.8 kB], whatever the number of particles."""
+    """A step brings back a few sums [4 transfers, 2.1 kB], whatever the number of particles."""
     work: Work = dam.work  # type: ignore[attr-defined]
     while dam.mid_frame:  # a frame begins with a look at all positions
         steps(dam, 1)

@@ -413,3 +413,13 @@ __kernel void survey(
     tile_out[tile] = (float4)(fastest, as_float(bad), as_float(dead), 0.0f);
     for (uint bin = 0; bin < SPEED_BINS; ++bin) speeds_out[tile * SPEED_BINS + bin] = speeds[bin];
 }
+
+// All tiles' numbers together, behind their other results: one small transfer to the host.
+__kernel void sum_speeds(__global const uint *speeds_in, __global uint *tile_out, const uint tiles)
+{
+    const uint bin = get_global_id(0);
+    if (bin >= SPEED_BINS) return;
+    uint sum = 0;
+    for (uint tile = 0; tile < tiles; ++tile) sum += speeds_in[tile * SPEED_BINS + bin];
+    tile_out[4 * tiles + bin] = sum;
+}

@@ -605,12 +605,14 @@ class OpenCLBackend(DeviceState):
             u32(self.tiles),
             group=1,
         )
-        rows = self._fetch("bounds", np.float32, 4, self.tiles)
-        bad = int(rows[:, 1].view(np.uint32).min())
-        self.count = self._rows - int(rows[:, 2].view(np.uint32).sum())
+        sums = self._take("histogram bounds")
+        self._run(self._program(), "sum_speeds", SPEED_BINS, *sums, u32(self.tiles))
+        words = self._fetch("bounds", np.uint32, 1, 4 * self.tiles + SPEED_BINS)[:, 0]
+        rows, speeds = words[: 4 * self.tiles].reshape(-1, 4), words[4 * self.tiles :]
+        bad = int(rows[:, 1].min())
+        self.count = self._rows - int(rows[:, 2].sum())
         self._living = None
-        fastest = float(np.sqrt(rows[:, 0].max()))
-        speeds = self._fetch("histogram", np.uint32, SPEED_BINS, self.tiles).sum(axis=0)
+        fastest = float(np.sqrt(rows[:, 0].view(np.float32).max()))
         return Survey(
             max_speed=fastest,
             bulk_speed=bulk_speed(speeds, fastest),
