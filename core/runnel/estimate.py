@@ -32,12 +32,14 @@ Floats = NDArray[np.float64]
 # Bytes per particle of capacity (benchmarks/scale.py): state, sort and table of cells on an OpenCL
 # device; the store on the host (49) and pieces of a frame.
 DEVICE_BYTES = 146
+TABLE_BYTES = 300_000  # on a device besides, whatever the particles: the sort's histogram above all
 VORTICITY_BYTES = 16
 HOST_BYTES = 56
 PROGRAM_BYTES = 130_000_000  # the process itself with PoCL, before any particle
 # On disk: of a particle in a checkpoint, of a frame besides its particles (header, manifest).
 CHECKPOINT_BYTES = 56
 FRAME_BYTES = 4500
+WET_TEXEL_BYTES, WET_IMAGE_BYTES = 16, 1.5  # of a wet map's texel: in a checkpoint, in a frame's image
 # Entries of neighbour lists, 4 bytes each: room for so many per particle from the start, so many at
 # h = 2d in a moving fluid, and a quarter more where lists had to grow.
 LIST_ROOM, LIST_ENTRIES, LIST_SLACK = 14, 9.5, 1.25
@@ -122,7 +124,9 @@ def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None)
         seconds = sum(_seconds(scene, rate, *frame) for frame in plan) / frames
     return Estimate(
         particles=particles,
-        device_bytes=int(_capacity(particles) * _device_bytes(scene)),
+        device_bytes=int(_capacity(particles) * _device_bytes(scene))
+        + TABLE_BYTES
+        + _field_bytes(scene),
         host_bytes=int(_capacity(particles) * HOST_BYTES),
         speed=speed,
         steps_per_frame=round(steps),
@@ -167,7 +171,10 @@ def _crowd(scene: Scene) -> list[float]:
 
 def _disk_bytes(scene: Scene, crowd: list[float]) -> int:
     each = sum(CHANNEL_BYTES.get(name, 4) for name in scene.output.channels)
-    return int(sum(crowd) * each + len(crowd) * FRAME_BYTES + 2 * max(crowd) * CHECKPOINT_BYTES)
+    frames = sum(crowd) * each + len(crowd) * FRAME_BYTES
+    texels = sum(c.wet_map_size**2 for c in scene.colliders if c.wet_map != "none")
+    wet = texels * (2 * WET_TEXEL_BYTES + len(crowd) * WET_IMAGE_BYTES)
+    return int(frames + 2 * max(crowd) * CHECKPOINT_BYTES + wet)
 
 
 def needs_pilot(scene: Scene) -> bool:
@@ -187,6 +194,16 @@ def _device_bytes(scene: Scene) -> float:
     lists = 4 * (LIST_ROOM if entries <= LIST_ROOM else LIST_SLACK * entries)
     turning = any(fluid.vorticity > 0 for fluid in scene.fluids)
     return DEVICE_BYTES + lists + (VORTICITY_BYTES if turning else 0)
+
+
+def _field_bytes(scene: Scene) -> int:
+    """Fields of meshes on the device, as they are at the start."""
+    fields = Solids(scene).fields + Sinks(scene).fields
+    if not fields:
+        return 0
+    from .fields.packed import pack
+
+    return 4 * len(pack(fields)[0])
 
 
 def _reach_factor(scene: Scene) -> float:

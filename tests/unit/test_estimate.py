@@ -74,6 +74,7 @@ def test_memory_and_disk_of_shipped_scenes(name: str, tmp_path: Path) -> None:
         for frame in range(first, first + 4):
             sim.advance(frame)
             cache.write(frame, {n: sim.particles[n] for n in it.output.channels}, {"x": [1.0] * 90})
+            sim.write_wet_maps(tmp_path / "wetmaps")
             used.append(sum(sim.bytes.values()))
         cache.write_checkpoint(first, *sim.state())
         cache.write_checkpoint(sim.frame, *sim.state())
