@@ -39,7 +39,7 @@ PROGRAM_BYTES = 130_000_000  # the process itself with PoCL, before any particle
 # On disk: of a particle in a checkpoint, of a frame besides its particles (header, manifest).
 CHECKPOINT_BYTES = 56
 FRAME_BYTES = 4500
-WET_TEXEL_BYTES, WET_IMAGE_BYTES = 16, 1.5  # of a wet map's texel: in a checkpoint, in a frame's image
+WET_TEXEL_BYTES, WET_IMAGE_BYTES = 16, 1.5  # of a texel: in a checkpoint, in a frame's image
 # Entries of neighbour lists, 4 bytes each: room for so many per particle from the start, so many at
 # h = 2d in a moving fluid, and a quarter more where lists had to grow.
 LIST_ROOM, LIST_ENTRIES, LIST_SLACK = 14, 9.5, 1.25
