@@ -1,5 +1,5 @@
 # Set-up, demo, tests. Needs Python 3.11 or newer with venv, and make; `make help` lists the targets.
-# Settings: PYTHON=... picks the interpreter, PYTEST_ARGS=... goes to pytest,
+# Settings: PYTHON=... picks the interpreter, PYTEST_ARGS=... goes to pytest, TEST_JOBS=... processes,
 # BENCH_ARGS=... to benchmarks.
 
 .DEFAULT_GOAL := help
@@ -9,6 +9,8 @@ MAKEFLAGS += --no-builtin-rules
 VENV        ?= .venv
 VENV_PEERS  ?= .venv-peers
 PYTEST_ARGS ?=
+# Tests wait for compilers and devices much of the time: more processes than cores.
+TEST_JOBS   ?= 3
 BENCH_ARGS  ?=
 DEMO        := out/demo
 BIN         := $(VENV)/bin
@@ -48,7 +50,7 @@ demo: $(VENV)/.installed-all ## simulate the dam break; cache, pictures, mesh an
 	    -o -name '*.obj' -o -name 'report*' \) | sort | sed 's/^/  /'
 
 test: $(VENV)/.installed-test ## run the whole test suite
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
 
 check: lint types docs-check test ## lint, types, freshness of generated docs, tests
 
