@@ -44,8 +44,11 @@ def test_rigid_rotation_has_twice_its_rate(backend_name: str, dimensions: int) -
 
 @cache
 def settled_tank() -> State:
-    """After 2 s under its own weight: the lattice has melted."""
-    return settle(eddy_tank(gravity=9.81), 2.0)
+    """After 3 s under its own weight: the lattice has melted.
+
+    After 2 s it has only in part: then 0.16 to 0.31 of an eddy of 0.05 m/s is left after 0.8 s.
+    """
+    return settle(eddy_tank(gravity=9.81), 3.0)
 
 
 @cache
