@@ -150,7 +150,7 @@ inline uint keep_exact(
     float largest, __global const float4 *material_in, __global const uint *order_in)
 {
     const uint count = candidates->count;
-    uint close_count = candidates->close_count, far_count = candidates->far_count, met = 0;
+    uint close_count = candidates->close_count, far_count = candidates->far_count, met = 0, crowded = 0;
     for (uint k = 0; k < count; k += BATCH) {
         const float8 x = LOAD8(candidates->x + k), y = LOAD8(candidates->y + k), z = LOAD8(candidates->z + k);
         const uint valid = count - k >= BATCH ? 0xffU : (1U << (count - k)) - 1U;
@@ -184,9 +184,14 @@ inline uint keep_exact(
         const uint8 entries = ENTRIES(LOAD8_INDICES(candidates->at + k), as_uint8(lanes));
         keep_indices(entries, BYTES_TO_UINTS(as_uchar8(set_bits[is_close])), candidates->close + close_count);
         keep_indices(entries, BYTES_TO_UINTS(as_uchar8(set_bits[is_far])), candidates->far + far_count);
+        // Groups add up: each may have as many as there is room for.
         close_count += POPCOUNT(is_close);
         far_count += POPCOUNT(is_far);
+        crowded |= MAX(close_count, far_count) >= LIST_MAX;
+        close_count = MIN(close_count, (uint)LIST_MAX);
+        far_count = MIN(far_count, (uint)LIST_MAX);
     }
+    candidates->crowded |= crowded;
     candidates->close_count = close_count;
     candidates->far_count = far_count;
     candidates->count = 0;
