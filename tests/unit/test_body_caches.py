@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,8 @@ from runnel.cache import Cache
 from runnel.cli import main
 from runnel.errors import SceneError
 from runnel.export.solids import find_solids
-from runnel.preview.solids import gather, with_bodies
+from runnel.preview.movie import scene_at
+from runnel.preview.solids import gather
 
 SCENE = """
 fps = 25
@@ -115,11 +115,7 @@ def test_exporters_find_bodies_where_they_are(runs: tuple[Cache, Cache]) -> None
 def test_previews_show_bodies_where_they_are(runs: tuple[Cache, Cache]) -> None:
     """The crate's box and the sail's triangles, as exporters see them."""
     cache = runs[0]
-    scene: dict[str, Any] = dict(
-        with_bodies(cache.scene, cache.entry(4).report, cache.directory, 4)
-    )
-    bounds = np.zeros(3), np.ones(3)
-    props = gather({**scene, "directory": None}, 4, bounds)
+    props = gather(scene_at(cache, 4), 4, (np.zeros(3), np.ones(3)))
     boxes = [s for s in props.solids if s[0] == 1]
     triangles = np.array([s[1:10] for s in props.solids if s[0] == 3]).reshape(-1, 3)
     np.testing.assert_allclose(

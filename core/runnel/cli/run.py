@@ -28,7 +28,6 @@ from ..params import CHANNELS
 from ..preview.solids import body_path
 from ..progress import Progress, duration
 from ..scene import Scene
-from ..scene_folder import remember_folder
 from ..simulation import Simulation
 from ..solids import Solid, deformed, poses, solids_of
 from ..solver.step import StepReport
@@ -152,7 +151,6 @@ def run(args: argparse.Namespace) -> int:
             return INTERRUPTED
         with Simulation(scene, info, memory_limit=limit) as sim:
             cache = _open_cache(args, scene, sim, branch)
-            remember_folder(cache.directory, scene.directory)
             with RunLog(cache.directory / LOG_NAME, progress) as log:
                 log.begin(sys.argv[1:], scene, sim, info)
                 if state is not None:

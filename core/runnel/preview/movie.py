@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..cache import Cache, write_aside
 from ..errors import RunnelError
-from ..scene_folder import find_folder
+from ..meshes import Mesh
 from .coloring import Legend, channels_needed, particle_colors, value_range, values_of
 from .options import PreviewOptions
 from .overlay import annotate, pillow
@@ -127,9 +127,17 @@ def draw(cache: Cache, frame: int, options: PreviewOptions) -> tuple[Image, Lege
     except RunnelError as error:
         raise RunnelError(f"{cache.directory}: frame {frame}: {error}") from error
     color, legend = particle_colors(arrays, cache.scene, options)
-    scene = with_bodies(cache.scene, cache.entry(frame).report, cache.directory, frame)
-    scene = {**scene, "directory": find_folder(cache.directory)}
+    scene = scene_at(cache, frame)
     return render(set_stage(arrays, scene, options, color, frame)), legend
+
+
+def scene_at(cache: Cache, frame: int) -> Mapping[str, Any]:
+    """The scene with its colliders as the cache keeps them: files of the scene are not needed."""
+    meshes = {}
+    for index in cache.solids():
+        _, vertices, triangles, deforms = cache.read_solid(index, frame)
+        meshes[index] = Mesh(vertices.astype(np.float64), triangles), deforms
+    return with_bodies(cache.scene, cache.entry(frame).report, meshes)
 
 
 def caption(cache: Cache, frame: int) -> str:

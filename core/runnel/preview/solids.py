@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import MeshError
-from ..meshes import Mesh, read_mesh
+from ..meshes import Mesh
 from ..motion import Motion, Pose
 from ..params import Keyframe, Vec3
 
@@ -58,7 +56,7 @@ def gather(
 ) -> Props:
     """Props of a scene given as plain dicts; `bounds` limit what has no end.
 
-    Meshes are read from scene["directory"]; those that are not there are left out. glass: names of
+    Meshes are those that colliders hold as "still" or "deformed" (with_bodies). glass: names of
     meshes that are seen through.
     """
     props, up = Props(), 1 if scene.get("up") == "y" else 2
@@ -69,7 +67,7 @@ def gather(
             if kind == "plane":
                 planes += _plane(props, shape, pose, up, bounds)
             elif kind == "mesh":
-                _mesh(props, collider, shape, pose, scene, frame, name in glass)
+                _mesh(props, collider, pose, name in glass)
             elif kind in _KINDS:
                 solid = _solid(kind, shape, pose)
                 low, high = _extent(solid)
@@ -99,17 +97,23 @@ def body_path(folder: Path, collider: int, frame: int) -> Path:
 
 
 def with_bodies(
-    scene: Mapping[str, Any], report: Mapping[str, Any], folder: Path, frame: int
+    scene: Mapping[str, Any],
+    report: Mapping[str, Any],
+    meshes: Mapping[int, tuple[Mesh, bool]],
 ) -> Mapping[str, Any]:
-    """The scene with the bodies of a frame as they are: `moved` and `deformed` of colliders."""
+    """The scene with what a cache keeps of its colliders at a frame, by their numbers.
+
+    Where bodies have `moved`; meshes as they are (`still`), or in the world (`deformed`).
+    """
     bodies = {body["collider"]: body for body in report.get("bodies") or ()}
     first = float((scene.get("frames") or [1])[0])
     colliders = []
     for i, collider in enumerate(scene.get("collider", ())):
         if i in bodies:
             collider = {**collider, "moved": {**bodies[i], "since": first}}
-        elif collider.get("body") == "deformable" and body_path(folder, i, frame).exists():
-            collider = {**collider, "deformed": read_mesh(body_path(folder, i, frame))}
+        if i in meshes:
+            mesh, deforms = meshes[i]
+            collider = {**collider, "deformed" if deforms else "still": mesh}
         colliders.append(collider)
     return {**scene, "collider": colliders}
 
@@ -168,17 +172,14 @@ def _solid(kind: str, shape: Mapping[str, Any], pose: Pose) -> Array:
     return row
 
 
-def _mesh(
-    props: Props, collider: Mapping[str, Any], shape: Any, pose: Pose, scene: Mapping[str, Any],
-    frame: float, glass: bool,
-) -> None:  # fmt: skip
+def _mesh(props: Props, collider: Mapping[str, Any], pose: Pose, glass: bool) -> None:
     """Triangles of an obstacle or a shell; sharp edges of a container."""
     mesh = collider.get("deformed")
     if mesh is not None:
         pose = Pose()  # in the world already
     else:
-        mesh = _read(shape["file"] if isinstance(shape, Mapping) else shape, scene, frame)
-    if mesh is None:
+        mesh = collider.get("still")
+    if mesh is None or not len(mesh.triangles):
         return
     corners = (pose.scale * mesh.vertices @ pose.rotation.T + pose.to_world(np.zeros(3)))[
         mesh.triangles
@@ -198,29 +199,6 @@ def _mesh(
     rows[:, 1:10] = corners.reshape(-1, 9)
     rows[:, 10:19] = _smoothed(mesh.triangles[kept], across, normal).reshape(-1, 9)
     props.solids += list(rows)
-
-
-def _read(file: str, scene: Mapping[str, Any], frame: float) -> Mesh | None:
-    folder = scene.get("directory")
-    run = re.search("#+", file)
-    if folder is None or file.lower().endswith(".vdb") or Path(file).is_absolute():
-        return None
-    if ".." in Path(file).parts:  # caches come from strangers too
-        return None
-    if run is None:
-        paths = [Path(folder) / file]
-    else:  # the frame itself, or the nearest there is
-        width, pattern = len(run[0]), file.replace(run[0], "*")
-        found = [
-            (abs(int(digits[1]) - frame), path)
-            for path in Path(folder).glob(pattern)
-            if (digits := re.search(rf"(\d{{{width},}})\D*$", path.name))
-        ]
-        paths = [min(found)[1]] if found else []
-    try:
-        return read_mesh(paths[0]) if paths and paths[0].is_file() else None
-    except MeshError:
-        return None
 
 
 def _smoothed(triangles: NDArray[Any], across: Array, normal: Array) -> Array:
