@@ -13,6 +13,8 @@ A message says what, where and what to do. Imports nothing of ours.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 
@@ -111,3 +113,9 @@ def show(value: Any) -> str:
         text = object.__repr__(value)
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def nearest(key: str, known: Iterable[str]) -> str:
+    """A question that names the known word next to a mistyped one, or nothing."""
+    close = get_close_matches(key, list(known), 1)
+    return f" Did you mean {close[0]}?" if close else ""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .params import CHANNELS, SHAPES, Keyframe, Spec, specs, toml_text
+from .params import CHANNELS, LISTS, SHAPES, TABLES, Keyframe
 from .presets import PRESETS
-from .scene import LISTS, TABLES, Scene
+from .scene import Scene
+from .spec import Spec, specs, toml_text
 
 _TYPES = {float: "number", int: "integer", bool: "boolean", str: "string"}
 

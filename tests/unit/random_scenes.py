@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from runnel.params import Keyframe, Spec, specs
-from runnel.scene import LISTS, TABLES, Scene
+from runnel.params import LISTS, TABLES, Keyframe
+from runnel.scene import Scene
+from runnel.spec import Spec, specs
 
 NAMES = st.text(alphabet="abcXYZ019_.- é水", min_size=1, max_size=6).filter(
     lambda text: text[0] != " " and text not in (".", "..")

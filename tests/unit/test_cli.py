@@ -17,8 +17,9 @@ import pytest
 import runnel
 from runnel.cache import Cache
 from runnel.cli import main, make_parser
-from runnel.params import Solver, specs
+from runnel.params import Solver
 from runnel.scene import Scene, example_names
+from runnel.spec import specs
 
 SMALL = "source.dam.spacing=0.125"  # 512 particles
 CORE = Path(runnel.__file__).parents[1]

@@ -11,19 +11,18 @@ import pytest
 
 from runnel.errors import MeshError, RunnelError, SceneError, SimulationError, show
 from runnel.params import (
+    LISTS,
     SHAPES,
+    TABLES,
     Fluid,
     Keyframe,
     Output,
     Solver,
     Source,
-    Spec,
-    number_text,
-    param,
-    specs,
 )
 from runnel.presets import PALETTE, PRESETS, damping
-from runnel.scene import LISTS, TABLES, Scene
+from runnel.scene import Scene
+from runnel.spec import Spec, number_text, param, specs
 
 PARTS = [Scene, *TABLES.values(), *LISTS.values(), *SHAPES.values(), Keyframe]
 KNOBS = [

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 
 from runnel.errors import SceneError
-from runnel.params import SHAPES, Keyframe, specs
-from runnel.scene import LISTS, TABLES, Scene, example, example_names
+from runnel.params import LISTS, SHAPES, TABLES, Keyframe
+from runnel.scene import Scene, example, example_names
 from runnel.schema import json_schema, reference_markdown
+from runnel.spec import specs
 from tests.unit.random_scenes import damaged, scenes
 
 ROOT = Path(__file__).resolve().parents[2]

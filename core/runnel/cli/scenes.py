@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SceneError
-from ..params import Solver, Spec, specs
+from ..params import Solver
 from ..scene import Scene, example, example_names
+from ..spec import Spec, specs
 
 
 def add_scene(parser: argparse.ArgumentParser) -> None:
