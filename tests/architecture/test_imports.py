@@ -32,8 +32,10 @@ LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 800, 60
 # From the bottom up: a module imports from rows above its own here, or from its own package.
 LAYERS = (
     "errors kernels presets images",
-    "params mesh_formats solver.calibration",
+    "spec mesh_formats solver.calibration",
+    "params",
     "meshes particles collider_maps solver.model solver.acceleration",
+    "scene_checks",
     "scene fields backends.linker backends.probe",
     "backends.base",
     "schema motion backends.devices",
@@ -66,7 +68,16 @@ def layer(module: str) -> tuple[int, str] | None:
 def imports(file: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of everything a file imports; `from . import x` gives the name of x."""
     package = file.parent.relative_to(CORE).parts
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for_types = {
+        child
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for child in node.body
+    }
+    for node in ast.walk(tree):
+        if node in for_types:  # names a class, loads nothing
+            continue
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
