@@ -169,7 +169,7 @@ class WetMaps:
         for i, wet in self.maps.items():
             result[f"wet.{i}"] = np.stack([wet.amount, wet.time, wet.now])
             if wet.fed_back:
-                result[f"wet_fed.{i}"] = wet.mesh.wetness
+                result[f"wet_fed.{i}"] = wet.mesh.wetness.copy()
         return result
 
     def restore(self, arrays: Mapping[str, Array]) -> None:

@@ -19,7 +19,7 @@ from .files import canonical, sha256, write_aside
 from .pack import Damaged, Layout
 
 FORMAT, VERSION = "runnel-cache", 1
-COMPRESSIONS = ("none", "zstd")
+COMPRESSIONS = ("none", "zlib", "zstd")
 FRAME_LIMIT = 10**7
 CHANNEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BYTES_LIMIT = 1 << 28  # a frame takes about 1000 bytes

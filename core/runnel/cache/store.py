@@ -70,7 +70,7 @@ class Cache:
         digest: str = "",
         device: str = "",
         fps: float = 24.0,
-        compression: str = "none",
+        compression: str = "zlib",
         overwrite: bool = False,
         resume: bool = False,
     ) -> Cache:
@@ -141,7 +141,7 @@ class Cache:
         digest: str = "",
         device: str = "",
         fps: float = 24.0,
-        compression: str = "none",
+        compression: str = "zlib",
         shared: Iterable[str] = (),
     ) -> Cache:
         """Write a new manifest from the sound frame files, for when the old one is lost.
@@ -439,7 +439,7 @@ class Cache:
         """Keep the mesh of a collider or body; with `frame`: of one that deforms, in the world."""
         header = {"format": "runnel-solid", "version": VERSION, "name": name}
         arrays = {"vertices": vertices.astype("<f4"), "triangles": triangles.astype("<i4")}
-        write_pack(self.solid_path(index, frame), header, arrays, "none")
+        write_pack(self.solid_path(index, frame), header, arrays, self.manifest.compression)
 
     def solids(self) -> list[int]:
         """Numbers of the solids there are."""
@@ -650,6 +650,6 @@ def _entry_from_file(path: Path, digests: set[str]) -> tuple[FrameEntry, dict[st
             width = layout.shape[1] if len(layout.shape) == 2 else 1
             item = {"dtype": layout.dtype.name, "width": width, "unit": header["units"][name]}
             channels[name] = read_channel(name, item)
-            sums[name] = f"{pack.checksum(name):08x}"
+            sums[name] = f"{pack.checksum(name, layout.dtype):08x}"
         data = {**header, "bytes": path.stat().st_size, "checksums": sums}
         return FrameEntry.from_json(data, channels), channels

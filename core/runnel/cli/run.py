@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..backends import devices
 from ..backends.devices import DeviceInfo
 from ..branching import State, check_change, parent_scene, restore, state_at, taken_over
-from ..cache import CHECKPOINTS_KEPT, Cache
+from ..cache import CHECKPOINTS_KEPT, COMPRESSIONS, Background, Cache
 from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import initial_bytes
 from ..leaks import Leaks
@@ -28,7 +28,7 @@ from ..params import CHANNELS
 from ..preview.solids import body_path
 from ..progress import Progress, duration
 from ..scene import Scene
-from ..simulation import Simulation
+from ..simulation import Report, Simulation
 from ..solids import Solid, deformed, poses, solids_of
 from ..solver.step import StepReport
 from . import scenes
@@ -85,7 +85,10 @@ def add_parser(commands: Any) -> None:
         "--from", dest="from_frame", type=int, metavar="FRAME", help="last frame that is shared"
     )
     parser.add_argument(
-        "--compression", choices=("none", "zstd"), default="none", help="of the frames"
+        "--compression",
+        choices=COMPRESSIONS,
+        default="zlib",
+        help="of the frames (default %(default)s); zstd needs a package to read",
     )
     parser.add_argument(
         "--json", action="store_true", help="a JSON object on stdout, progress as JSON lines"
@@ -270,16 +273,18 @@ class Job:
     started: float = field(default_factory=time.perf_counter)
     solids: list[Solid] = field(init=False)
     leaks: Leaks = field(init=False)
+    writer: Background = field(default_factory=Background)
 
     def work(self) -> int:
         self.solids = solids_of(self.sim.scene)
         self.leaks = Leaks(self.sim.scene)
-        with self.progress:
+        with self.progress, closing(self.writer):
             self._keep_solids()
             self._resume()
             try:
                 self._simulate()
             except Interrupted:
+                self.writer.finish()
                 return self._stop()
         self._finish()
         return 0
@@ -293,23 +298,28 @@ class Job:
         self.progress.first = sim.frame + 1
         while sim.frame < self.last:
             sim.advance(sim.frame + 1, on_step=self._after_step)
+            self._show(sim.report.notes)
             self._write()
-            report = sim.report
-            self._show(report.notes)
-            self.progress.frame(
-                sim.frame,
-                particles=report.particles,
-                ms_per_step=report.ms_per_step,
-                density_error=report.density_error_avg,
-                report=report.to_dict(),
-            )
             self.signals.check()
+        self.writer.finish()
+
+    def _announce(self, report: Report, write_seconds: float) -> None:
+        """A frame is simulated, and on disk if it is one of those to write."""
+        self.progress.frame(
+            report.frame,
+            particles=report.particles,
+            ms_per_step=report.ms_per_step,
+            density_error=report.density_error_avg,
+            report=report.to_dict(),
+            write_ms=round(1e3 * write_seconds, 1),
+        )
 
     def _show(self, notes: list[str]) -> None:
         for note in notes:
             self.progress.say(f"warning: {note}")
 
     def _after_step(self, step: StepReport) -> None:
+        self.writer.look()
         self.signals.check()
         if self.limit is not None:
             check_memory(self.sim, self.limit)
@@ -336,18 +346,33 @@ class Job:
         self.progress.say(f"{self.args.out}: going on after frame {frame}")
 
     def _write(self) -> None:
-        sim = self.sim
+        """Hand a frame to the writer; it is announced once it is on disk."""
+        sim, report = self.sim, self.sim.report
+        told = report.steps > 0  # the first frame is where all begins, no work
+
+        def done(seconds: float) -> None:
+            if told:
+                self._announce(report, seconds)
+
+        self.writer.finish()  # no two frames in memory besides the simulation's
         if sim.frame < self.first:
+            done(0.0)
             return
         arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
         _refuse_bad(arrays, sim.frame)
         self._write_bodies()
-        report = {**sim.report.to_dict(), **self._solids(), **self._books()}
-        self.cache.write(sim.frame, arrays, report)
+        numbers = {**report.to_dict(), **self._solids(), **self._books()}
         sim.write_wet_maps(self.cache.directory / "wetmaps")
-        every = self.args.checkpoint
-        if every and ((sim.frame - sim.scene.frames[0]) % every == 0 or sim.frame == self.last):
-            self.cache.write_checkpoint(sim.frame, *sim.state(), keep=self.args.keep_checkpoints)
+        frame, every = sim.frame, self.args.checkpoint
+        due = every and ((frame - sim.scene.frames[0]) % every == 0 or frame == self.last)
+        state = sim.state() if due else None
+
+        def write() -> None:
+            self.cache.write(frame, arrays, numbers)
+            if state is not None:
+                self.cache.write_checkpoint(frame, *state, keep=self.args.keep_checkpoints)
+
+        self.writer.start(write, done)
 
     def _books(self) -> dict[str, Any]:
         """What the report page tells of a frame besides the solver's numbers."""

@@ -73,7 +73,7 @@ class Nozzles:
         return rows["id"], rows["velocity"], SLACK
 
     def state(self) -> dict[str, Array]:
-        return {f"nozzle.{name}": values for name, values in self._rows.items()}
+        return {f"nozzle.{name}": values.copy() for name, values in self._rows.items()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         self._rows = {name: np.array(arrays[f"nozzle.{name}"]) for name in self._rows}
