@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from .backends.base import BOX, CYLINDER, FIELD, PLANE, SPHERE
 from .backends.devices import DeviceInfo
+from .cache.planes import SMALLEST
 from .collider_fields import mesh_bounds
 from .colliders import ENDLESS, Rows, Sinks, Solids
 from .motion import frame_time, motion_of
 from .params import Collider, MeshFile, Source
 from .particles import CAPACITIES
-from .pilot import Pilot
+from .pilot import Lap, Pilot
 from .scene import Scene
 from .shapes import BoxShape, Shape, cross_section, fill, shape_of, world_bounds
 from .solver.calibration import kernel
@@ -46,6 +47,10 @@ LIST_ROOM, LIST_ENTRIES, LIST_SLACK = 14, 9.5, 1.25
 CLUSTER = 8  # particles that share a list; capacities leave room for one more
 NARROW = 4.0  # support, in particle radii, at which LIST_ENTRIES and rates are given
 CHANNEL_BYTES = {"position": 12, "velocity": 12, "vorticity": 12}  # of a particle; others: 4
+# What compression leaves of channels after a splash (decision 0003); of constants, ids: nothing.
+PACKED = {"position": 0.81, "velocity": 0.85, "vorticity": 0.85, "density": 0.62, "pressure": 0.85}
+PACKED_REST = 0.02
+PACKED_ENTRIES = 1200  # bytes of a split channel's zip entries
 LIKELY_ITERATIONS = 6  # with a tolerance of 1 %
 SAMPLES = 20_000  # particles of a source that warnings look at
 
@@ -60,6 +65,7 @@ class Rate:
     step: float  # neighbours, velocities and the like
     iteration: float
     launch: float = 0.0  # of a step, whatever its particles [ns]
+    besides: float = 0.0  # around a step: births, bodies, wet maps, books [ns]
 
 
 # A unit is a core, or a multiprocessor of a GPU. CPU: least times of 27 000 particles with 2 and 10
@@ -91,7 +97,7 @@ class Estimate:
     iterations: int  # of a step
     seconds_per_frame: float | None  # None: no device was given
     frames: int
-    disk_bytes: int  # frames and checkpoints, not compressed
+    disk_bytes: int  # frames, compressed as they are by default, and checkpoints
 
     @property
     def bytes(self) -> int:
@@ -112,7 +118,7 @@ def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None)
         particles = most
     else:
         crowd, particles = _crowd(scene), most
-        if needs_pilot(scene):
+        if _removes(scene):
             crowd = [most * leg.share for leg in pilot.legs]
             particles = math.ceil(most * pilot.most)
         plan = [(n, leg.steps, leg.iterations) for n, leg in zip(crowd, pilot.legs, strict=True)]
@@ -141,18 +147,33 @@ def _seconds(scene: Scene, rate: Rate, particles: float, steps: float, iteration
     """Of a frame."""
     passes = sum(math.ceil(f.viscosity / 0.5) for f in scene.fluids)
     each = (rate.step + rate.iteration * (iterations + 0.4 * passes)) * _reach_factor(scene)
-    return 1e-9 * steps * (rate.launch + particles * each)
+    return 1e-9 * steps * (rate.besides + rate.launch + particles * each)
 
 
-def scene_rate(scene: Scene, rate: Rate, pilot: Pilot) -> Rate:
-    """A device's rate for this very scene: its fluids, radii and walls, as the pilot found it."""
-    spent = sum(leg.milliseconds for leg in pilot.legs) * 1e-3 - 1e-9 * rate.launch * pilot.steps
-    plain = sum(
-        _seconds(scene, dataclasses.replace(rate, launch=0.0), leg.work, 1.0, leg.iterations)
-        for leg in pilot.legs
+def scene_rate(scene: Scene, rate: Rate, pilot: Pilot, probed: Sequence[Lap] = ()) -> Rate:
+    """A device's rate for this very scene: its fluids, radii, walls and bodies.
+
+    From a probe of the scene itself where it starts with enough particles, else from the pilot;
+    medians, because a machine may have something else to do for a moment.
+    """
+    laps = [leg.flown for leg in pilot.legs if leg.flown.steps]
+    crowd = max((lap.particles for lap in laps), default=0)
+    if probed and min(lap.particles for lap in probed) > crowd / 2:
+        laps = list(probed)
+    laps = [lap for lap in laps if lap.particles > crowd / 2]
+    bare = dataclasses.replace(rate, besides=0.0)
+    factors = [
+        1e-3 * lap.milliseconds / _seconds(scene, bare, lap.particles, lap.steps, lap.iterations)
+        for lap in laps
+    ]
+    factor = float(np.median(factors)) if factors else 1.0
+    besides = [1e6 * lap.besides / lap.steps for lap in laps]
+    return Rate(
+        rate.step * factor,
+        rate.iteration * factor,
+        rate.launch * factor,
+        float(np.median(besides)) if besides else 0.0,
     )
-    factor = spent / plain if plain > 0 and spent > 0 else 1.0
-    return Rate(rate.step * factor, rate.iteration * factor, rate.launch)
 
 
 def _crowd(scene: Scene) -> list[float]:
@@ -170,17 +191,30 @@ def _crowd(scene: Scene) -> list[float]:
 
 
 def _disk_bytes(scene: Scene, crowd: list[float]) -> int:
-    each = sum(CHANNEL_BYTES.get(name, 4) for name in scene.output.channels)
-    frames = sum(crowd) * each + len(crowd) * FRAME_BYTES
+    frames = sum(_frame_bytes(scene.output.channels, n) for n in crowd)
     texels = sum(c.wet_map_size**2 for c in scene.colliders if c.wet_map != "none")
     wet = texels * (2 * WET_TEXEL_BYTES + len(crowd) * WET_IMAGE_BYTES)
     return int(frames + 2 * max(crowd) * CHECKPOINT_BYTES + wet)
 
 
+def _frame_bytes(channels: Sequence[str], particles: float) -> float:
+    total = float(FRAME_BYTES)
+    for name in channels:
+        size = particles * CHANNEL_BYTES.get(name, 4)
+        packed = PACKED_ENTRIES + size * PACKED.get(name, PACKED_REST)
+        total += size if size < SMALLEST else packed
+    return total
+
+
+def _removes(scene: Scene) -> bool:
+    """Whether particles are removed by place."""
+    return bool(scene.sinks or scene.domain.min or scene.domain.max)
+
+
 def needs_pilot(scene: Scene) -> bool:
     """Whether particles are born and removed by place, which only a simulation can tell."""
     born = any(source.kind == "emitter" for source in scene.sources)
-    return born and bool(scene.sinks or (scene.domain.min or scene.domain.max))
+    return born and _removes(scene)
 
 
 def _capacity(particles: int) -> int:

@@ -1,22 +1,36 @@
 """A pilot: the scene itself with few particles, run through in seconds before the real thing.
 
 It finds what cannot be known from the scene alone: how much of what emitters give stays, how fast
-the fluid gets, how many iterations it takes.
+the fluid gets, how far it is compressed. Steps of the scene itself follow from the speeds, by the
+very rule that the clock has; iterations from the compression, by the law of a resting column.
+
+The pilot is similar to the scene: its steps are longer as its spacing is, so that the way of the
+fluid in a step, in spacings, is the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from dataclasses import dataclass
 
+import numpy as np
+
 from .backends.devices import DeviceInfo
+from .colliders import Solids
 from .errors import RunnelError
 from .scene import Scene
 from .simulation import Simulation
+from .simulation.clock import hydrostatic_speed, steps_of_frame
+from .solver.acceleration import PATIENCE, condition
+from .sources import emitters
 
-PARTICLES = 2500  # of a pilot, about
+FEWEST, MOST = 1500, 4000  # particles of a pilot, about; a third of the scene's between them
+SECONDS = 12.0  # longest flight; what is left of the shot then goes on as it was
 _FACTORS = (1.0, 0.8, 0.65, 0.5)  # tried in turn: nozzles need some particles across
+_REFINED = 1.5  # wanted steps beside those under way at which the clock halves them
+PROBE_PARTICLES, PROBE_SECONDS, PROBE_FRAMES = 60_000, 3.0, 4
 
 
 @dataclass(frozen=True)
@@ -25,9 +39,19 @@ class Leg:
 
     share: float  # of the particles that the scene has at most by its own account
     steps: float  # of the scene itself
-    iterations: float
-    work: float  # particles times steps of the pilot
-    milliseconds: float
+    iterations: float  # of the scene itself, in a step
+    flown: Lap  # what the pilot did
+
+
+@dataclass(frozen=True)
+class Lap:
+    """Work that was timed."""
+
+    steps: int = 0
+    particles: int = 0
+    iterations: float = 0.0
+    milliseconds: float = 0.0  # in the stages of the solver
+    besides: float = 0.0  # milliseconds around them: births, bodies, wet maps, books
 
 
 @dataclass(frozen=True)
@@ -44,48 +68,160 @@ class Pilot:
         return max(leg.share for leg in self.legs)
 
 
-def fly(scene: Scene, device: str | DeviceInfo = "auto", particles: int = PARTICLES) -> Pilot:
-    """Run a scene with about so many particles."""
-    wanted = max(1.0, (scene.estimate_particles() / particles) ** (1 / scene.dimensions))
+def fly(
+    scene: Scene,
+    device: str | DeviceInfo = "auto",
+    particles: int | None = None,
+    seconds: float = SECONDS,
+) -> Pilot:
+    """Run a scene with about so many particles, for so long at most."""
+    expected = scene.estimate_particles()
+    aim = min(max(expected / 3, FEWEST), MOST) if particles is None else particles
+    wanted = max(1.0, (expected / aim) ** (1 / scene.dimensions))
     for part in _FACTORS:
         factor = max(1.0, part * wanted)
         try:
-            return _flight(_coarse(scene, factor), scene, factor, device)
+            return _Flight(scene, factor, device).run(seconds)
         except RunnelError:
             if factor == 1.0 or part == _FACTORS[-1]:
                 raise
     raise AssertionError("unreachable")
 
 
+def probe(scene: Scene, device: str | DeviceInfo = "auto") -> list[Lap]:
+    """The first frames of a scene as it is (of a large one with fewer particles), timed."""
+    factor = max(1.0, scene.estimate_particles() / PROBE_PARTICLES) ** (1 / scene.dimensions)
+    laps: list[Lap] = []
+    with Simulation(_coarse(scene, factor), device) as sim:
+        start = scene.frames[0] + 1
+        sim.advance(start)  # programs are built, pages touched
+        started = time.perf_counter()
+        while len(laps) < PROBE_FRAMES and time.perf_counter() - started < PROBE_SECONDS:
+            laps.append(_lap(sim, start + 1 + len(laps)))
+    return laps
+
+
+def _lap(sim: Simulation, frame: int) -> Lap:
+    started = time.perf_counter()
+    report = sim.advance(frame)
+    wall, spent = 1e3 * (time.perf_counter() - started), sum(report.milliseconds.values())
+    return Lap(report.steps, report.particles, report.iterations, spent, max(wall - spent, 0.0))
+
+
 def _coarse(scene: Scene, factor: float) -> Scene:
     sources = tuple(dataclasses.replace(s, spacing=s.spacing * factor) for s in scene.sources)
-    return dataclasses.replace(scene, sources=sources)
+    solver = scene.solver
+    step = solver.time_step if solver.time_step == "auto" else solver.time_step * factor
+    longest = solver.max_time_step * factor
+    solver = dataclasses.replace(solver, time_step=step, max_time_step=longest)
+    return dataclasses.replace(scene, sources=sources, solver=solver)
 
 
-def _flight(coarse: Scene, scene: Scene, factor: float, device: str | DeviceInfo) -> Pilot:
-    legs = []
-    expected, steps, most = coarse.estimate_particles(), 0, 0
-    with Simulation(coarse, device) as sim:
-        first, last = scene.frames
-        legs.append(Leg(sim.particles.count / expected, 0.0, 0.0, 0.0, 0.0))
-        for frame in range(first + 1, last + 1):
-            report = sim.advance(frame)
-            spent = sum(report.milliseconds.values())
-            share = report.particles / expected
-            work = report.particles * report.steps
-            own = _own_steps(scene, report.steps, report.max_speed, factor)
-            legs.append(Leg(share, own, report.iterations, work, spent))
-            steps, most = steps + report.steps, max(most, report.particles)
-    return Pilot(tuple(legs), steps, most)
+class _Flight:
+    def __init__(self, scene: Scene, factor: float, device: str | DeviceInfo) -> None:
+        self.scene, self.factor, self.device = scene, factor, device
+        self.coarse = _coarse(scene, factor)
+        self.expected = self.coarse.estimate_particles()
+        self.solids, self.emitters = Solids(scene), emitters(scene)
+        self.last_steps, self.plan = 0, 0.0
+
+    def run(self, seconds: float) -> Pilot:
+        first, last = self.scene.frames
+        started = time.perf_counter()
+        with Simulation(self.coarse, self.device) as sim:
+            legs = [Leg(sim.particles.count / self.expected, 0.0, 0.0, Lap())]
+            for frame in range(first, last):
+                legs.append(self._leg(sim, frame))
+                if time.perf_counter() - started > seconds and frame > first + 2:
+                    break
+        flown = tuple(legs)
+        late = dataclasses.replace(flown[-1], flown=Lap())
+        legs += [late] * (last - first + 1 - len(legs))
+        return Pilot(
+            tuple(legs),
+            sum(leg.flown.steps for leg in flown),
+            max(leg.flown.particles for leg in flown),
+        )
+
+    def _leg(self, sim: Simulation, frame: int) -> Leg:
+        """The way from a frame to the next."""
+        volume = float(sim.particles.store["volume"].sum(dtype=np.float64))
+        pressure = hydrostatic_speed(self.scene, sim.particles["position"], volume)
+        steps = max(
+            self._wanted(sim, frame, pressure), self.last_steps - max(1, self.last_steps // 8)
+        )
+        self.last_steps = steps
+        lap, taken = _lap(sim, frame + 1), float(steps)
+        if (
+            self.scene.solver.time_step == "auto"
+            and self._wanted(sim, frame, pressure) > _REFINED * steps
+        ):
+            taken, self.last_steps = 1.5 * steps, 2 * steps  # halved about the middle of the frame
+        share = lap.particles / self.expected
+        return Leg(share, taken, self._iterations(sim, lap, taken, pressure), lap)
+
+    def _wanted(self, sim: Simulation, frame: int, pressure: float) -> int:
+        """Steps that the clock of the scene itself would take, seeing what the pilot sees."""
+        return steps_of_frame(self.scene, frame, sim.survey, self.solids, self.emitters, pressure)
+
+    def _iterations(self, sim: Simulation, lap: Lap, steps: float, pressure: float) -> float:
+        """Iterations of the scene itself where the pilot took those of a lap.
+
+        The law need not be right about the compression, only about how that changes with spacing,
+        steps and iterations.
+        """
+        solver, length = self.scene.solver, 1.0 / self.scene.fps
+        least, most = solver.iterations
+        gravity = float(np.linalg.norm([solver.gravity[axis] for axis in self.scene.axes]))
+        if least == most or pressure == 0 or self.factor == 1.0:
+            return float(np.clip(lap.iterations, least, most))
+        spacing = self.scene.smallest_spacing
+        column = Column(pressure, gravity, spacing * self.factor, length / lap.steps)
+        expected = column.compression(max(1, round(lap.iterations)))
+        ratio = sim.report.density_error_avg / expected if expected > 0 else 1.0
+        fine = Column(pressure, gravity, spacing, length / steps)
+        needed = least
+        while needed < most and ratio * fine.compression(needed) > _ENOUGH * solver.tolerance:
+            needed += 1
+        self.plan = max(float(needed), self.plan - steps / PATIENCE)
+        return self.plan
 
 
-def _own_steps(scene: Scene, steps: int, speed: float, factor: float) -> float:
-    """Steps that the scene itself will take for a frame that took the pilot so many."""
-    solver, length = scene.solver, 1.0 / scene.fps
-    if solver.time_step != "auto":
-        return max(float(steps), length / solver.time_step)
-    least = math.ceil(length / solver.max_time_step - 1e-9)
-    if steps > least:
-        return steps * factor
-    # The longest step allowed was short enough for the pilot: go by the speed it saw.
-    return max(least, length * speed / (solver.cfl * scene.smallest_spacing))
+_ENOUGH = 0.7  # plans hover between half the tolerance and all of it
+_EIGENVALUE = 0.5  # of a wave of one radian a spacing, beside the largest; from resting tanks
+_WAVES = 3
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of fluid at rest, and what a step leaves of its compression (decision 0010)."""
+
+    pressure_speed: float  # sqrt(P/rho) at its foot [m/s]
+    gravity: float  # [m/s^2]
+    spacing: float  # [m]
+    step: float  # [s]
+
+    def compression(self, iterations: int) -> float:
+        """Steady f r/(1 - r), summed over the longest waves that fit between floor and surface."""
+        depth = self.pressure_speed**2 / self.gravity
+        number = (self.pressure_speed * self.step / self.spacing) ** 2
+        ends = condition(iterations, number)
+        total = 0.0
+        for odd in range(1, 2 * _WAVES, 2):
+            wave = min(1.0, _EIGENVALUE * (odd * math.pi / 2 * self.spacing / depth) ** 2)
+            left = max(0.0, _left(iterations, wave, ends))
+            load = self.gravity * self.step**2 / depth * 8 / (math.pi * odd) ** 2
+            total += load * left / max(1.0 - left, 1e-9)
+        return total
+
+
+def _left(iterations: int, eigenvalue: float, ends: float) -> float:
+    """What Chebyshev's weights over 1/ends .. 1 leave of a wave."""
+
+    def chebyshev(x: float) -> float:
+        if x >= 1:
+            return math.cosh(iterations * math.acosh(x))
+        return math.cos(iterations * math.acos(max(x, -1.0)))
+
+    centre, half = (1 + 1 / ends) / 2, (1 - 1 / ends) / 2
+    return chebyshev((centre - eigenvalue) / half) / chebyshev(centre / half)

@@ -63,7 +63,7 @@ def test_memory_is_about_what_a_run_takes(opencl_device: Any, support: float) ->
 
 @pytest.mark.parametrize("name", example_names())
 def test_memory_and_disk_of_shipped_scenes(name: str, tmp_path: Path) -> None:
-    """Their first frames, within 30 %; the numbers of particles of those without sinks exactly."""
+    """Their first frames, within 30 %; those on disk may be smaller: a lattice packs well."""
     shipped = example(name)
     first = shipped.frames[0]
     it = shipped.with_overrides([f"frames=[{first}, {first + 3}]"])
@@ -80,7 +80,33 @@ def test_memory_and_disk_of_shipped_scenes(name: str, tmp_path: Path) -> None:
         cache.write_checkpoint(sim.frame, *sim.state())
     stored = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     assert cost.bytes == pytest.approx(max(used), rel=0.3)
-    assert cost.disk_bytes == pytest.approx(stored, rel=0.3)
+    assert stored / 1.3 < cost.disk_bytes < 1.5 * stored
+
+
+@pytest.mark.parametrize("name", ["hydrostatic_tank", "dam_ratio_1"])
+def test_a_pilot_foretells_steps_and_iterations(name: str) -> None:
+    """The start of scenes that are held up by their iterations, of which a pilot needs half."""
+    it = example(name).with_overrides(["frames=[1, 20]"])
+    steps, iterations = 0, 0.0
+    with Simulation(it, timed=False) as sim:
+        for frame in range(2, 21):
+            report = sim.advance(frame)
+            steps += report.steps
+            iterations += report.steps * report.iterations
+    legs = fly(it, particles=1500).legs
+    own = sum(leg.flown.steps * leg.flown.iterations for leg in legs)
+    assert own / sum(leg.flown.steps for leg in legs) < 0.7 * iterations / steps
+    assert sum(leg.steps for leg in legs) == pytest.approx(steps, rel=0.1)
+    assert sum(leg.steps * leg.iterations for leg in legs) == pytest.approx(iterations, rel=0.3)
+
+
+def test_a_pilot_flies_no_longer_than_it_may() -> None:
+    """What it did not see goes on as it was."""
+    it = scene(frames=[1, 200])
+    pilot = fly(it, seconds=0.0)
+    assert len(pilot.legs) == 200
+    assert sum(leg.flown.steps > 0 for leg in pilot.legs) < 10
+    assert pilot.legs[-1].steps == pilot.legs[5].steps > 0
 
 
 @pytest.mark.slow
@@ -132,10 +158,10 @@ def test_a_scenes_own_rate_explains_its_pilot() -> None:
     it = scene(frames=[1, 6])
     pilot = fly(it)
     rate = scene_rate(it, Rate(step=1000, iteration=100, launch=1e5), pilot)
-    spent = 1e-3 * sum(leg.milliseconds for leg in pilot.legs)
+    spent = 1e-3 * sum(leg.flown.milliseconds + leg.flown.besides for leg in pilot.legs)
     cost = estimate(it, rate, pilot)
     assert cost.seconds_per_frame is not None
-    assert cost.seconds_per_frame * cost.frames == pytest.approx(spent, rel=0.01)
+    assert cost.seconds_per_frame * cost.frames == pytest.approx(spent, rel=0.5)  # medians
 
 
 def test_initial_memory_leaves_emitters_out() -> None:

@@ -19,7 +19,7 @@ from ..estimate import (
     scene_rate,
     warnings,
 )
-from ..pilot import fly
+from ..pilot import fly, probe
 from ..progress import duration
 from ..sources import emitters
 from . import scenes
@@ -40,7 +40,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="run the scene with few particles and time the device first, for a better estimate",
+        help="run the scene with few particles and time the device first: a forecast of time in "
+        "place of a guess, in 3 to 20 s",
     )
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     parser.set_defaults(command=run)
@@ -54,31 +55,33 @@ def run(args: argparse.Namespace) -> int:
     if args.measure or needs_pilot(scene):
         pilot = fly(scene, info)
     if args.measure and pilot is not None:
-        rate = scene_rate(scene, measured(info), pilot)
+        rate = scene_rate(scene, measured(info), pilot, probe(scene, info))
     cost = estimate(scene, rate, pilot)
     found = warnings(scene)
     if args.json:
         values = {**dataclasses.asdict(cost), "bytes": cost.bytes, "device": str(info)}
+        values["measured"] = args.measure
         say_json({"scene": scene.name, "valid": True, **values, "warnings": found})
         return 0
     say(f"{args.scene}: valid")
-    say(_text(cost, info))
+    say(_text(cost, info, args.measure))
     for warning in found:
         say(f"warning: {warning}")
     return 0
 
 
-def _text(cost: Estimate, info: DeviceInfo) -> str:
+def _text(cost: Estimate, info: DeviceInfo, timed: bool) -> str:
     seconds = cost.seconds_per_frame or 0.0
     lines = [
         f"  particles  {cost.particles} at most",
         f"  memory     {size_text(cost.device_bytes)} on the device, "
         f"{size_text(cost.host_bytes)} on the host, {size_text(PROGRAM_BYTES)} for the program",
-        f"  disk       {size_text(cost.disk_bytes)} without compression",
+        f"  disk       {size_text(cost.disk_bytes)}",
         f"  steps      {cost.steps_per_frame} per frame at {cost.speed:.2g} m/s, "
         f"about {cost.iterations} iterations each",
         f"  time       about {seconds:.2g} s per frame, "
-        f"{duration(seconds * cost.frames)} for {cost.frames} frames, on {info.name}",
+        f"{duration(seconds * cost.frames)} for {cost.frames} frames, on {info.name}"
+        + ("" if timed else " (a guess; --measure finds out)"),
     ]
     return "\n".join(lines)
 

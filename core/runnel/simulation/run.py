@@ -127,6 +127,11 @@ class Simulation:
         return self._clock.last_dt
 
     @property
+    def survey(self) -> Survey:
+        """Speeds by which the length of the coming steps is chosen."""
+        return self._latest()
+
+    @property
     def device_name(self) -> str:
         return self._backend.name
 
