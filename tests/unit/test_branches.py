@@ -15,6 +15,8 @@ from runnel.branching import check_change
 from runnel.cache import Cache
 from runnel.cli import main
 from runnel.errors import CacheError, SceneError
+from runnel.export.solids import find_solids
+from runnel.preview.movie import scene_at
 from runnel.scene import Scene
 
 
@@ -152,6 +154,53 @@ def test_a_lost_manifest_of_a_branch_is_rebuilt(shot: tuple[Path, Path], tmp_pat
     assert was.branch is not None
     found = Cache.rebuild(out, was.scene, digest=was.digest, shared=[was.branch.digest])
     assert found.manifest.frames == was.frames
+
+
+def write_pyramid(path: Path, height: float) -> None:
+    corners = ["0 0 0", "0.1 0 0", "0.1 0.1 0", "0 0.1 0", f"0.05 0.05 {height}"]
+    faces = ["1 4 3 2", "1 2 5", "2 3 5", "3 4 5", "4 1 5"]
+    path.write_text("".join([*(f"v {c}\n" for c in corners), *(f"f {f}\n" for f in faces)]))
+
+
+def test_shared_frames_keep_the_solids_they_had(tmp_path: Path) -> None:
+    """A mesh that is another from the branch on, one that deforms, one that is new, one that goes;
+    and a branch of the branch."""
+    for name, height in (("low", 0.1), ("high", 0.2)):
+        write_pyramid(tmp_path / f"{name}.obj", height)
+    for frame in range(1, 9):
+        write_pyramid(tmp_path / f"bend.{frame:04d}.obj", 0.1 + 0.01 * frame)
+
+    def scene(**meshes: str) -> Path:
+        parts = [
+            {"name": name, "shape": {"mesh": {"file": file}}, "position": [0.3, 0.1, 0]}
+            for name, file in meshes.items()
+        ]
+        dam = {"name": "dam", "fluid": "water", "spacing": 0.05}
+        dam["shape"] = {"box": {"min": [0, 0, 0], "max": [0.1, 0.1, 0.1]}}
+        return write_scene(tmp_path, collider=parts, source=[dam])
+
+    bend = "bend.####.obj"
+    out = [tmp_path / name for name in ("a", "b", "c")]
+    assert run(scene(rock="low.obj", bend=bend, gone="low.obj"), out[0], "--frames", "1-6") == 0
+    changed = scene(rock="high.obj", bend=bend)
+    assert run(changed, out[1], "--branch", str(out[0]), "--from", "3", "--frames", "1-6") == 0
+    last = scene(rock="low.obj", bend=bend, more="high.obj")
+    assert run(last, out[2], "--branch", str(out[1]), "--from", "5") == 0
+    for folder in out[:2]:
+        shutil.rmtree(folder)
+    cache = Cache.open(out[2])
+    heights = {}
+    for frame in cache.frames():
+        solids = find_solids(cache, frame, np.eye(3), 1.0)
+        heights[frame] = {s.name: round(float(s.placed[:, 2].max()), 3) for s in solids}
+    assert heights[1] == {"rock": 0.1, "bend": 0.11, "gone": 0.1}
+    assert heights[3] == {"rock": 0.1, "bend": 0.13, "gone": 0.1}
+    assert heights[4] == {"rock": 0.2, "bend": 0.14}
+    assert heights[5] == {"rock": 0.2, "bend": 0.15}
+    assert heights[6] == {"rock": 0.1, "bend": 0.16, "more": 0.2}
+    assert heights[8] == {"rock": 0.1, "bend": 0.18, "more": 0.2}
+    drawn = [c["deformed"].vertices[:, 2].max() for c in scene_at(cache, 4)["collider"][:2]]
+    np.testing.assert_allclose(drawn, [0.2, 0.14], atol=1e-6)
 
 
 def test_where_files_cannot_share_they_are_copied(

@@ -123,6 +123,8 @@ class Cache:
             (folder / "frames").mkdir(parents=True)
         for number in entries:
             share(parent.frame_path(number), cache.frame_path(number))
+        cache.share_solids(parent, frame)
+        cache._share_pictures(parent, frame)
         cache.manifest = dataclasses.replace(
             cache.manifest,
             channels=dict(parent.channels),
@@ -441,16 +443,29 @@ class Cache:
         arrays = {"vertices": vertices.astype("<f4"), "triangles": triangles.astype("<i4")}
         write_pack(self.solid_path(index, frame), header, arrays, self.manifest.compression)
 
-    def solids(self) -> list[int]:
-        """Numbers of the solids there are."""
-        pattern = re.compile(r"solid_(\d{3,6})(?:_-?\d{5,8})?\.npz")
-        found = (pattern.fullmatch(path.name) for path in (self.directory / "solids").glob("*"))
-        return sorted({int(match[1]) for match in found if match})
+    def solids(self, frame: int | None = None) -> list[int]:
+        """Numbers of the solids there are, at a frame or at any."""
+        numbers = sorted({index for index, _, _ in solid_files(self.directory / "solids")})
+        if frame is None:
+            return numbers
+        return [index for index in numbers if self._solid_at(index, frame).exists()]
+
+    def _solid_at(self, index: int, frame: int) -> Path:
+        """The file that tells of a solid at a frame: its own, or the next that holds so long."""
+        own = self.solid_path(index, frame)
+        return own if own.exists() else self.still_path(index, frame)
+
+    def still_path(self, index: int, frame: int) -> Path:
+        """The file of a solid that does not deform, as it is at a frame."""
+        found = solid_files(self.directory / "solids")
+        ends = [end for number, _, end in found if number == index and end is not None]
+        end = min((end for end in ends if end >= frame), default=None)
+        return self.solid_path(index, until=end)
 
     def read_solid(self, index: int, frame: int) -> tuple[str, Array, Array, bool]:
         """Name, vertices (n, 3), triangles (m, 3) at a frame, and whether it deforms."""
-        deforms = self.solid_path(index, frame).exists()
-        path = self.solid_path(index, frame if deforms else None)
+        path = self._solid_at(index, frame)
+        deforms = path == self.solid_path(index, frame)
         with explained(path), Pack(path) as pack:
             header = pack.header()
             if header["format"] != "runnel-solid":
@@ -467,6 +482,26 @@ class Cache:
                 raise Damaged("holds triangles of vertices that are not there")
             return text(header, "name"), vertices, triangles, deforms
 
+    def share_solids(self, parent: Cache, frame: int) -> None:
+        """Let the frames up to `frame` have the solids that the parent has there."""
+        self.clear_solids()
+        for index, own, end in solid_files(parent.directory / "solids"):
+            source = parent.solid_path(index, own, end)
+            if own is not None and own <= frame:
+                share(source, self.solid_path(index, own))
+            elif own is None and end is not None and end < frame:
+                share(source, self.solid_path(index, until=end))
+            elif own is None and source == parent.still_path(index, frame):
+                share(source, self.solid_path(index, until=frame))
+
+    def _share_pictures(self, parent: Cache, frame: int) -> None:
+        """Bodies as meshes, and wet maps, of the frames that are shared."""
+        for pattern in ("bodies/*_*.ply", "wetmaps/*/*.*.*"):
+            for path in parent.directory.glob(pattern):
+                number = re.search(r"[._](-?\d+)\.[a-z]+$", path.name)
+                if number and int(number[1]) <= frame:
+                    share(path, self.directory / path.relative_to(parent.directory))
+
     def clear_solids(self) -> None:
         """Before a run keeps its own."""
         for path in (self.directory / "solids").glob("solid_*.npz"):
@@ -474,8 +509,11 @@ class Cache:
 
     # ---- files
 
-    def solid_path(self, index: int, frame: int | None = None) -> Path:
+    def solid_path(self, index: int, frame: int | None = None, until: int | None = None) -> Path:
+        """File of a solid; of one that deforms, at a frame; of one that holds up to a frame."""
         number = "" if frame is None else f"_{frame:06d}"
+        if until is not None:
+            number = f"_to_{until:06d}"
         return self.directory / "solids" / f"solid_{index:03d}{number}.npz"
 
     def frame_path(self, frame: int) -> Path:
@@ -580,6 +618,20 @@ def _numbered(folder: Path, stem: str) -> list[int]:
     """Numbers of the files `stem_000001.npz` in a folder; foreign names are left alone."""
     found = (re.fullmatch(rf"{stem}_(-?\d{{5,8}})\.npz", path.name) for path in folder.glob("*"))
     return sorted(int(match[1]) for match in found if match)
+
+
+def solid_files(folder: Path) -> list[tuple[int, int | None, int | None]]:
+    """Solids in a folder: number, the frame it is of, the last frame it holds for."""
+    pattern = re.compile(r"solid_(\d{3,6})(?:_(-?\d{5,8})|_to_(-?\d{5,8}))?\.npz")
+    found = (pattern.fullmatch(path.name) for path in folder.glob("solid_*.npz"))
+    return sorted(
+        (
+            (int(m[1]), None if m[2] is None else int(m[2]), None if m[3] is None else int(m[3]))
+            for m in found
+            if m
+        ),
+        key=str,
+    )
 
 
 def _numbers(name: str, array: Array) -> Array:

@@ -385,7 +385,7 @@ class Job:
 
     def _keep_solids(self) -> None:
         """Meshes of colliders, for exporters; without them the shot is whole all the same."""
-        if not self.args.resume:  # those of frames that are kept stay
+        if not (self.args.resume or self.args.branch):  # those of frames that are kept stay
             self.cache.clear_solids()
         for solid in self.solids:
             if solid.mesh is not None:

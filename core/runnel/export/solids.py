@@ -41,7 +41,7 @@ def find_solids(cache: Cache, number: int, turn: Floats, scale: float) -> list[S
         )
     report = cache.entry(number).report.get("poses")
     found = []
-    for index in kept:
+    for index in cache.solids(number):
         name, vertices, triangles, deforms = cache.read_solid(index, number)
         pose = np.eye(3, 4) if deforms else _pose(cache, report, name)
         if pose is None:

@@ -133,11 +133,20 @@ def draw(cache: Cache, frame: int, options: PreviewOptions) -> tuple[Image, Lege
 
 def scene_at(cache: Cache, frame: int) -> Mapping[str, Any]:
     """The scene with its colliders as the cache keeps them: files of the scene are not needed."""
-    meshes = {}
-    for index in cache.solids():
-        _, vertices, triangles, deforms = cache.read_solid(index, frame)
-        meshes[index] = Mesh(vertices.astype(np.float64), triangles), deforms
-    return with_bodies(cache.scene, cache.entry(frame).report, meshes)
+    meshes, report = {}, cache.entry(frame).report
+    names = [
+        c.get("name") or f"collider_{i}" for i, c in enumerate(cache.scene.get("collider", ()))
+    ]
+    for index in cache.solids(frame):
+        name, vertices, triangles, deforms = cache.read_solid(index, frame)
+        if index >= len(names) or name != names[index]:
+            continue  # was another one ahead of a branch
+        mesh, pose = Mesh(vertices.astype(np.float64), triangles), report.get("poses", {}).get(name)
+        if pose is not None:  # where it was, wherever a branch has it now
+            turn = np.array(pose, np.float64).reshape(3, 4)
+            mesh, deforms = Mesh(mesh.vertices @ turn[:, :3].T + turn[:, 3], triangles), True
+        meshes[index] = mesh, deforms
+    return with_bodies(cache.scene, report, meshes)
 
 
 def caption(cache: Cache, frame: int) -> str:
