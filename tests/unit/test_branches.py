@@ -201,6 +201,15 @@ def test_shared_frames_keep_the_solids_they_had(tmp_path: Path) -> None:
     assert heights[8] == {"rock": 0.1, "bend": 0.18, "more": 0.2}
     drawn = [c["deformed"].vertices[:, 2].max() for c in scene_at(cache, 4)["collider"][:2]]
     np.testing.assert_allclose(drawn, [0.2, 0.14], atol=1e-6)
+    export = ["export", str(out[2]), "--format", "usd", "--colliders", "--quiet"]
+    assert main(export) == 0
+    usd, geom = (pytest.importorskip(f"pxr.{name}") for name in ("Usd", "UsdGeom"))
+    stage = usd.Stage.Open(str(out[2] / "export" / "particles.usda"))
+    rock, gone = (geom.Mesh.Get(stage, f"/fluid/colliders/{name}") for name in ("rock", "gone"))
+    tops = [max(p[2] for p in rock.GetPointsAttr().Get(frame)) for frame in range(1, 9)]
+    np.testing.assert_allclose(tops, [0.1] * 3 + [0.2] * 2 + [0.1] * 3, atol=1e-6)
+    seen = [gone.ComputeVisibility(frame) == "inherited" for frame in range(1, 9)]
+    assert seen == [True] * 3 + [False] * 5
 
 
 def test_where_files_cannot_share_they_are_copied(
