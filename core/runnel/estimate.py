@@ -65,6 +65,7 @@ class Rate:
     step: float  # neighbours, velocities and the like
     iteration: float
     launch: float = 0.0  # of a step, whatever its particles [ns]
+    relaunch: float = 0.0  # of an iteration, likewise [ns]
     besides: float = 0.0  # around a step: births, bodies, wet maps, books [ns]
 
 
@@ -145,9 +146,16 @@ def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None)
 
 def _seconds(scene: Scene, rate: Rate, particles: float, steps: float, iterations: float) -> float:
     """Of a frame."""
+    once, repeated = _parts(scene, rate, particles)
+    return 1e-9 * steps * (rate.besides + once + iterations * repeated)
+
+
+def _parts(scene: Scene, rate: Rate, particles: float) -> tuple[float, float]:
+    """What a step takes once, and in each iteration [ns]."""
     passes = sum(math.ceil(f.viscosity / 0.5) for f in scene.fluids)
-    each = (rate.step + rate.iteration * (iterations + 0.4 * passes)) * _reach_factor(scene)
-    return 1e-9 * steps * (rate.besides + rate.launch + particles * each)
+    work = particles * _reach_factor(scene)
+    once = rate.launch + work * (rate.step + 0.4 * passes * rate.iteration)
+    return once, rate.relaunch + work * rate.iteration
 
 
 def scene_rate(scene: Scene, rate: Rate, pilot: Pilot, probed: Sequence[Lap] = ()) -> Rate:
@@ -158,22 +166,41 @@ def scene_rate(scene: Scene, rate: Rate, pilot: Pilot, probed: Sequence[Lap] = (
     """
     laps = [leg.flown for leg in pilot.legs if leg.flown.steps]
     crowd = max((lap.particles for lap in laps), default=0)
+    besides = _besides(laps)
     if probed and min(lap.particles for lap in probed) > crowd / 2:
+        # Bodies that rest at first cost more once they are moved: ask the pilot how much.
+        growth = besides / max(_besides(laps[1 : len(probed) + 1]), 1.0)
+        besides = _besides(probed) * min(max(growth, 0.5), 3.0)
         laps = list(probed)
-    laps = [lap for lap in laps if lap.particles > crowd / 2]
-    bare = dataclasses.replace(rate, besides=0.0)
-    factors = [
-        1e-3 * lap.milliseconds / _seconds(scene, bare, lap.particles, lap.steps, lap.iterations)
-        for lap in laps
-    ]
-    factor = float(np.median(factors)) if factors else 1.0
-    besides = [1e6 * lap.besides / lap.steps for lap in laps]
-    return Rate(
-        rate.step * factor,
-        rate.iteration * factor,
-        rate.launch * factor,
-        float(np.median(besides)) if besides else 0.0,
+    laps = [lap for lap in laps if lap.particles > crowd / 2 and lap.iterations > 0]
+    if not laps:
+        return rate
+    expected = [_parts(scene, rate, lap.particles) for lap in laps]
+    once = float(
+        np.median(
+            [1e6 * lap.once / lap.steps / e[0] for lap, e in zip(laps, expected, strict=True)]
+        )
     )
+    repeated = float(
+        np.median(
+            [
+                1e6 * lap.repeated / lap.steps / lap.iterations / e[1]
+                for lap, e in zip(laps, expected, strict=True)
+            ]
+        )
+    )
+    return Rate(
+        rate.step * once,
+        rate.iteration * repeated,
+        rate.launch * once,
+        rate.relaunch * repeated,
+        besides,
+    )
+
+
+def _besides(laps: Sequence[Lap]) -> float:
+    """Of a step [ns]."""
+    return float(np.median([1e6 * lap.besides / lap.steps for lap in laps])) if laps else 0.0
 
 
 def _crowd(scene: Scene) -> list[float]:
@@ -188,6 +215,15 @@ def _crowd(scene: Scene) -> list[float]:
         start = dataclasses.replace(scene, sources=still).estimate_particles() if still else 0
         found[0] = float(start)
     return found
+
+
+def frame_work(scene: Scene) -> dict[int, float]:
+    """Particles of each frame as far as sources tell; for the time that a run has left."""
+    if not any(source.kind == "emitter" for source in scene.sources):
+        return {}
+    crowd = _crowd(scene)
+    floor = max(0.05 * max(crowd), 1.0)  # a step has its price without particles, too
+    return {frame: n + floor for frame, n in enumerate(crowd, scene.frames[0])}
 
 
 def _disk_bytes(scene: Scene, crowd: list[float]) -> int:

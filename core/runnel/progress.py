@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -41,9 +41,11 @@ class Progress:
         self.mode = ("line" if terminal else "plain") if mode == "auto" else mode
         self._clock = clock
         self._started = clock()
-        # Time and number of frames done, a little while back.
-        self._marks = deque([(self._started, 0)], maxlen=_REMEMBERED + 1)
+        self.weights: Mapping[int, float] = {}  # how much work a frame is beside others
+        # Time and work of the frames done, a little while back.
+        self._marks = deque([(self._started, 0.0)], maxlen=_REMEMBERED + 1)
         self._done = 0
+        self._work = 0.0
         self._shown = 0  # characters on the line
         self._refreshed = -_REFRESH
         self.listener: Callable[[str], None] | None = None  # gets every line, as a log does
@@ -61,7 +63,8 @@ class Progress:
     ) -> None:
         """A frame is finished; density_error is a share, `more` goes to machines only."""
         self._done += 1
-        self._marks.append((self._clock(), self._done))
+        self._work += self.weights.get(frame, 1.0)
+        self._marks.append((self._clock(), self._work))
         facts = {"particles": particles, "ms_per_step": ms_per_step, "density_error": density_error}
         self._show(frame, facts, more, complete=True)
 
@@ -111,13 +114,16 @@ class Progress:
     # ---- how it is shown
 
     def seconds_left(self, share: float = 0.0) -> float | None:
-        """Estimate from the last frames; None before the first is finished."""
-        (then, before), (latest, done) = self._marks[0], self._marks[-1]
-        if done == before:
+        """Estimate from the last frames, and the work of those to come; None before the first is
+        finished."""
+        (then, before), (latest, work) = self._marks[0], self._marks[-1]
+        if work <= before:
             return None
-        pace = (latest - then) / (done - before)
-        remaining = max(self.last - self.first + 1 - self._done - share, 0.0)
-        return pace * remaining
+        coming = range(self.first + self._done, self.last + 1)
+        left = sum(self.weights.get(frame, 1.0) for frame in coming)
+        if coming:
+            left -= share * self.weights.get(coming[0], 1.0)
+        return (latest - then) / (work - before) * max(left, 0.0)
 
     def _show(
         self,

@@ -18,6 +18,7 @@ from runnel.cache import Cache
 from runnel.cli import main
 from runnel.errors import RunnelError, SceneError
 from runnel.export import FORMATS, ExportOptions, export_frames
+from runnel.export.bgeo_read import read_bgeo
 from runnel.export.frames import turning
 from runnel.surface import SurfaceOptions, mesh_frames
 
@@ -91,6 +92,8 @@ def test_position_comes_always(tmp_path: Path) -> None:
         assert sorted(npz.files) == ["density", "position", "runnel.header"]
     with pytest.raises(RunnelError, match="'heat'"):
         exported(tmp_path, channels=("heat",))
+    houdini = read_bgeo(exported(tmp_path, "bgeo", channels=("density",))[0])
+    assert sorted(houdini.points) == ["P", "density", "pscale"]  # nothing to see without a radius
 
 
 def test_a_cache_without_positions_is_explained(tmp_path: Path) -> None:

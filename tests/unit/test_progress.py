@@ -157,3 +157,15 @@ def test_a_stream_that_is_gone_does_not_stop_the_run(mode):
 )
 def test_durations_in_words(seconds, words):
     assert duration(seconds) == words
+
+
+def test_time_left_knows_that_later_frames_have_more_particles():
+    """Frames of rising work at an even pace: the time left is that of the work left."""
+    clock = Clock()
+    progress = Progress(2, 10, mode="quiet", clock=clock)
+    progress.weights = {frame: float(frame) for frame in range(1, 11)}
+    for frame in (2, 3, 4):
+        clock.now += 0.5 * frame
+        progress.frame(frame)
+    assert progress.seconds_left() == pytest.approx(0.5 * (5 + 6 + 7 + 8 + 9 + 10))
+    assert progress.seconds_left(share=0.5) == pytest.approx(0.5 * (2.5 + 6 + 7 + 8 + 9 + 10))

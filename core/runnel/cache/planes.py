@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SMALLEST = 1 << 14  # bytes; an array below that is stored as it is: zip entries take 300 each
+SMALLEST = 4096  # bytes; an array below that is stored as it is: zip entries take 300 each
 _SAMPLE, _SAMPLES = 4096, 4  # bytes, and places in a plane, that are tried first
 _WORTH = 0.85  # of its size to which a plane must shrink
 

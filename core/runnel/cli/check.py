@@ -19,7 +19,7 @@ from ..estimate import (
     scene_rate,
     warnings,
 )
-from ..pilot import fly, probe
+from ..pilot import divided, fly, probe
 from ..progress import duration
 from ..sources import emitters
 from . import scenes
@@ -27,6 +27,7 @@ from .console import say, say_json, size_text
 
 MEASURED_PARTICLES = 16_000
 SMALL_PARTICLES = 1000
+ITERATIONS = 4
 
 
 def add_parser(commands: Any) -> None:
@@ -87,18 +88,14 @@ def _text(cost: Estimate, info: DeviceInfo, timed: bool) -> str:
 
 
 def measured(info: DeviceInfo) -> Rate:
-    """Speed of a device from short runs that differ in iterations and particles."""
+    """Speed of a device from short runs of few and of many particles."""
     from ..bench import bench, tank
 
-    few, many = 2, 10
-    small = bench(tank(SMALL_PARTICLES, few), 9, info)
-    low = bench(tank(MEASURED_PARTICLES, few), 9, info)
-    high = bench(tank(MEASURED_PARTICLES, many), 9, info)
-    grown = low["particles"] - small["particles"]
-    slope = max(0.0, low["ms_per_step"] - small["ms_per_step"]) / grown  # ms per particle
-    launch = max(0.0, small["ms_per_step"] - slope * small["particles"])
-    spent = high["ms_per_step"] - low["ms_per_step"]
-    iteration = max(0.0, spent) / (many - few) / low["particles"]
-    step = max(0.0, slope - few * iteration)
-    # The tank has a wider kernel than that of which rates are told.
-    return Rate(step=1e6 * step, iteration=1e6 * iteration, launch=1e6 * launch)
+    small = bench(tank(SMALL_PARTICLES, ITERATIONS), 9, info)
+    large = bench(tank(MEASURED_PARTICLES, ITERATIONS), 9, info)
+    found = []
+    for few, many in zip(divided(small["stages"]), divided(large["stages"]), strict=True):
+        slope = max(0.0, many - few) / (large["particles"] - small["particles"])
+        found.append((1e6 * slope, 1e6 * max(0.0, few - slope * small["particles"])))
+    (step, launch), (iteration, relaunch) = found
+    return Rate(step, iteration / ITERATIONS, launch, relaunch / ITERATIONS)

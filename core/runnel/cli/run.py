@@ -22,7 +22,7 @@ from ..backends.devices import DeviceInfo
 from ..branching import State, check_change, parent_scene, restore, state_at, taken_over
 from ..cache import CHECKPOINTS_KEPT, COMPRESSIONS, Background, Cache
 from ..errors import RunnelError, SceneError, SimulationError
-from ..estimate import initial_bytes
+from ..estimate import frame_work, initial_bytes
 from ..leaks import Leaks
 from ..params import CHANNELS
 from ..preview.solids import body_path
@@ -145,6 +145,7 @@ def run(args: argparse.Namespace) -> int:
         info = devices.choose(args.device)
         mode = "quiet" if args.quiet else "json" if args.json else "auto"
         progress = Progress(first, last, mode=mode)
+        progress.weights = frame_work(scene)
         if info.note:
             progress.say(info.note)
         try:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..cache import Cache
 from ..errors import RunnelError
 from ..surface import Mesh
-from .options import ExportOptions
+from .options import SIZED, ExportOptions
 from .solids import Solid, find_solids
 from .surfaces import find_surfaces
 
@@ -141,7 +141,9 @@ def read_frame(cache: Cache, number: int, options: ExportOptions, shot: Shot) ->
     """A frame of the cache, converted."""
     names = None
     if options.channels:
-        names = list(dict.fromkeys(("position", *options.channels)))
+        sized = options.format in SIZED and "radius" in cache.entry(number).checksums
+        size = ("radius",) if sized else ()
+        names = list(dict.fromkeys(("position", *size, *options.channels)))
     arrays = cache.read(number, names)
     if "position" not in arrays:
         raise RunnelError(

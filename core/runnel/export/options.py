@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import SceneError
 
 FORMATS = ("usd", "bgeo", "vdb", "ply", "npz")
+SIZED = ("usd", "bgeo", "vdb")  # formats whose particles are nothing without a radius
 UPS = ("scene", "y", "z")
 
 
@@ -21,7 +22,9 @@ class ExportOptions:
     """Options of `runnel export`; lengths in metres unless said otherwise."""
 
     format: str = field(metadata={"help": "one of " + ", ".join(FORMATS)})
-    channels: tuple[str, ...] = _option((), "position comes always; none named: all of the cache")
+    channels: tuple[str, ...] = _option(
+        (), "position (and radius in usd, bgeo, vdb) comes always; none named: all"
+    )
     scale: float = _option(1.0, "units of the files in a metre: 100 writes centimetres")
     up: str = _option("scene", "axis that points up in the files: y, z, or scene for the scene's")
     surface: bool = _option(False, "surfaces that `runnel mesh` wrote come along (usd, bgeo)")
