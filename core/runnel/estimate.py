@@ -120,8 +120,10 @@ def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None)
     else:
         crowd, particles = _crowd(scene), most
         if _removes(scene):
-            crowd = [most * leg.share for leg in pilot.legs]
-            particles = math.ceil(most * pilot.most)
+            # What is there at the start is known better than by the pilot.
+            start = 1.0 if needs_pilot(scene) else pilot.legs[0].share
+            crowd = [most * leg.share / start for leg in pilot.legs]
+            particles = math.ceil(most * pilot.most / start)
         plan = [(n, leg.steps, leg.iterations) for n, leg in zip(crowd, pilot.legs, strict=True)]
         total = sum(leg.steps for leg in pilot.legs) or 1.0
         steps = total / max(frames - 1, 1)

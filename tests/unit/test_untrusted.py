@@ -141,14 +141,14 @@ def npy(shape: tuple[int, ...], data: bytes) -> bytes:
 
 
 def test_a_zip_bomb_is_not_unpacked(cache: Cache) -> None:
-    """Ten thousand times its size: members are stored, never inflated."""
+    """A thousand times its size: what declares more than belongs there is not inflated."""
     bomb = npy((1000, 3), b"\0" * (1 << 26))
-    assert "form that was never written" in replaced(cache, x_dot_npy=bomb)
+    assert "bytes for 'x.npy', at most" in replaced(cache, x_dot_npy=bomb)
 
 
 def test_names_in_a_zip_are_no_paths(cache: Cache, tmp_path: Path) -> None:
     text = replaced(cache, **{"../../evil_dot_npy": b"x"})
-    assert "lacks 'x.npy'" in text
+    assert "lacks 'x'" in text
     assert not list(tmp_path.rglob("evil*"))
 
 
