@@ -7,6 +7,7 @@ are Houdini's where it has one (`resimulate`, `startframe`, `particlesep`, `time
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, Final
 
 from runnel.params import CHANNELS, LISTS, TABLES
@@ -140,8 +141,11 @@ _SETUP = _tab(
     text("device", "Device", "Where to compute: auto, gpu, cpu, reference (no OpenCL), or part of "
          "a device's name. auto follows Houdini's own OpenCL variables.", "auto",
          menu_script="device_menu"),
-    _knob("scene", "up", "upaxis", label="Up Axis", default=("y",)),
-    _knob("scene", "dimensions", default=("3",)),
+    _knob("scene", "up", "upaxis", label="Up Axis", default=("y",),
+          help="Axis that points up, for the ground plane and in files. Gravity is set by itself.",
+          **_menu(("y", "Y"), ("z", "Z"))),
+    _knob("scene", "dimensions", default=("3",), **_menu(("3", "3D"), ("2", "2D")),
+          help="2D simulates a slice: z is ignored with Y up, y with Z up."),
     _box(
         "limits", "Limits",
         toggle("usedomain", "Limit Size", "Keep the simulation within a box.", False),
@@ -162,8 +166,10 @@ _SIMULATION = _tab(
            "a frame takes.", True),
     number("substeps", "Substeps", "Steps in a frame.", 4, (1, 20),
            disable="{ autosubsteps == 1 }"),
-    _knob("solver", "cfl", label="CFL Condition", disable="{ autosubsteps == 0 }"),
-    _knob("solver", "max_time_step", disable="{ autosubsteps == 0 }"),
+    _knob("solver", "cfl", label="CFL Condition", disable="{ autosubsteps == 0 }",
+          help="Particle separations that the fluid may travel in a step; single drops three times "
+               "as far."),
+    _knob("solver", "max_time_step", disable="{ autosubsteps == 0 }", help="Longest step. [s]"),
     _knob("solver", "iterations", label="Iterations (Least, Most)"),
     _knob("solver", "tolerance"),
     _box(
@@ -438,19 +444,18 @@ CACHE: Final = Node(
 
 
 def _surface_parms() -> tuple[Parm, ...]:
-    options = {f.name: f for f in SurfaceOptions.__dataclass_fields__.values()}
+    options = {f.name: f for f in fields(SurfaceOptions)}
+    defaults = SurfaceOptions()
     ranges = {"smoothing_length": (1.0, 4.0), "cube_size": (0.2, 2.0), "threshold": (0.3, 0.8),
               "smoothing_rounds": (0, 50)}  # fmt: skip
     made = [
         number(key.replace("_", ""), title(key), _capital(options[key].metadata["help"]),
-               options[key].default, soft, part="surface", key=key)
+               getattr(defaults, key), soft, part="surface", key=key)
         for key, soft in ranges.items()
     ]  # fmt: skip
-    keep = options["keep_volume"]
-    made.append(
-        toggle("keepvolume", "Keep Volume", _capital(keep.metadata["help"]), keep.default,
-               part="surface", key="keep_volume")
-    )  # fmt: skip
+    words = _capital(options["keep_volume"].metadata["help"])
+    keep = {"part": "surface", "key": "keep_volume"}
+    made.append(toggle("keepvolume", "Keep Volume", words, defaults.keep_volume, **keep))
     return tuple(made)
 
 

@@ -154,7 +154,7 @@ def of_spec(spec: Spec, part: str, name: str, **changes: Any) -> tuple[Parm, ...
         name=name,
         label=spec.label,
         type="string" if spec.choices else _TYPES[(spec.type, spec.size)],
-        help=sentence(spec),
+        help=spec.help_with_unit,
         default=default,
         menu=_axis_menu() if axes else tuple((str(c), title(str(c))) for c in spec.supported),
         range=spec.soft,
@@ -173,12 +173,6 @@ def of_spec(spec: Spec, part: str, name: str, **changes: Any) -> tuple[Parm, ...
     off = f"Off: {spec.default_text or 'not used'}."
     look = {"join": True, "nolabel": True, "hide": parm.hide, "disable": unless}
     return (toggle(own, f"Use {parm.label}", off, False, **look), parm)
-
-
-def sentence(spec: Spec) -> str:
-    """Help of a knob with its unit and what holds by default."""
-    words = spec.help_with_unit
-    return f"{words} Default: {spec.default_text}." if spec.default_text else words
 
 
 def title(word: str) -> str:

@@ -112,7 +112,7 @@ def channels(values: Values) -> list[str]:
     """Channels that the output needs: those switched on, and what the colours show."""
     on = [p.key for p in _parms(SOLVER) if p.part == "output" and values[p.name]]
     wanted = {"speed": "velocity", "fluid": "phase"}
-    shown = wanted.get(values["colorby"], values["colorby"])
+    shown = wanted.get(by := str(values["colorby"]), by)
     if values["outgroups"]:
         on.append("phase")
     if shown != "none":
