@@ -373,9 +373,8 @@ def help_card(node: Node) -> str:
         for label, words in zip(node.inputs, node.input_help, strict=True):
             lines += ["", f"{label}:", f"    {words}"]
         lines.append("")
-    lines += ["@parameters", "", *_help_items(node.items, 2), "@related", ""]
-    lines += [f"- [Node:sop/runnel--{other}]" for other in NODES if other != node.name]
-    return "\n".join(lines) + "\n"
+    lines += ["@parameters", "", *_help_items(node.items, 2)]
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _help_items(items: tuple[Item, ...], level: int) -> Iterator[str]:
@@ -394,6 +393,73 @@ def _help_entry(label: str, name: str, words: str) -> Iterator[str]:
     # Square brackets would be links.
     plain = words.replace("[", "(").replace("]", ")")
     yield from (f"    {label}:", f"        #id: {name}", f"        {plain}", "")
+
+
+# --- page of the docs ----------------------------------------------------------------------------
+
+
+def parameters_markdown() -> str:
+    """docs/houdini/parameters.md."""
+    parts = [_INTRODUCTION]
+    for node in NODES.values():
+        parts += [f"## {node.label}", "", f"`{node.operator}`. {node.summary}", ""]
+        if node.inputs:
+            parts += ["| input | takes |", "|---|---|"]
+            rows = zip(node.inputs, node.input_help, strict=True)
+            parts += [f"| {label} | {words} |" for label, words in rows]
+            parts.append("")
+        parts += _table(node.items, 3)
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+_INTRODUCTION = """\
+# Parameters of the Houdini nodes
+
+<!-- Made from params.py and runnel_houdini/parameters.py by `make docs`; do not edit. -->
+
+"Range" is that of the slider; an end in bold cannot be passed. `#` stands for the number of a row.
+"""
+
+
+def _table(items: tuple[Item, ...], level: int) -> Iterator[str]:
+    rows = [row for item in items for row in _rows(item)]
+    if rows:
+        yield from ("| parameter | name | default | range | meaning |", "|---|---|---|---|---|")
+        yield from (*rows, "")
+    for item in items:
+        if isinstance(item, Folder):
+            yield from (f"{'#' * level} {item.label}", "")
+            yield from _table(item.items, level + 1)
+
+
+def _rows(item: Item) -> Iterator[str]:
+    if isinstance(item, Multi):
+        yield f"| {item.label} | `{item.name}` | {item.default} | | {item.help} |"
+        for parm in item.items:
+            yield from _rows(parm)
+    elif isinstance(item, Parm) and not item.invisible:
+        cells = (item.label, f"`{item.name}`", _shown(item), _limits(item), item.help)
+        yield f"| {' | '.join(cells)} |".replace("  ", " ")
+
+
+def _shown(parm: Parm) -> str:
+    if parm.expression:
+        return f"`{parm.expression}`"
+    if parm.type == "button":
+        return ""
+    if parm.type == "toggle":
+        return "on" if parm.default[0] else "off"
+    text = ", ".join(_text(value) for value in parm.default)
+    return f"`{text}`" if text else "empty"
+
+
+def _limits(parm: Parm) -> str:
+    if parm.menu:
+        return ", ".join(f"`{token}`" for token, _ in parm.menu)
+    if parm.range == (None, None) or parm.type == "string":
+        return ""
+    ends = zip(parm.range, parm.locked, strict=True)
+    return " to ".join(f"**{_text(e or 0)}**" if locked else _text(e or 0) for e, locked in ends)
 
 
 # --- command --------------------------------------------------------------------------------------
