@@ -1,0 +1,132 @@
+"""What the nodes' PythonCook sections call. Each takes the node that is being cooked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import hou
+from runnel import RunnelError
+
+from . import devices, sessions
+from .deliver import Look, deliver
+from .frames import Frame
+from .gather import Gathering
+from .inputs import Inputs, Watch
+from .parameters import SOLVER
+from .parm import Parm, walk
+from .session import Session
+from .values import Values, channels, evaluate
+
+# Parameters that say what is shown or kept, not what is simulated.
+_SHOWN = {
+    "simframe", "endframe", "livesim", "cacheenabled", "cachemem", "checkpointinterval",
+    "outgroups", "outstats", "colorby", "autocolorrange", "colorrange", "loadfromdisk", "cachedir",
+}  # fmt: skip
+_SHOWN |= {p.name for p in walk(SOLVER.items) if isinstance(p, Parm) and p.part == "output"}
+_BEYOND = 240  # frames that a simulation goes on for, once the end frame has been passed
+
+
+def cook_solver(node: hou.SopNode) -> None:
+    """The fluid solver."""
+    geo = node.geometry()
+    assert geo is not None
+    with _plain_errors(geo):
+        values = evaluate(node, SOLVER)
+        now = float(values["simframe"])
+        frame = math.floor(now + 1e-6)
+        if frame < values["startframe"]:
+            geo.clear()
+            return
+        inputs = Inputs(node, now)
+        session = sessions.of(node)
+        _set_memory(session, values)
+        gathering = _up_to_date(session, node, values, inputs, frame)
+        found = _simulated(session, values, gathering, frame)
+        if found is None:
+            geo.clear()
+            node.addWarning(f"Frame {frame} is not simulated: Live Simulation is off.")
+            return
+        assert session.scene is not None and session.device is not None
+        look = _look(values, now - frame, str(session.device))
+        deliver(geo, found, session.scene, look)
+        for note in (*gathering.notes, *found.notes, session.device.note):
+            if note:
+                node.addWarning(note)
+
+
+def _set_memory(session: Session, values: Values) -> None:
+    kept = bool(values["cacheenabled"])
+    session.memory.limit = int(values["cachemem"]) * 2**20 if kept else 0
+    session.interval = int(values["checkpointinterval"]) if kept else 0
+    session.memory.trim()
+
+
+def _up_to_date(
+    session: Session, node: hou.SopNode, values: Values, inputs: Inputs, frame: int
+) -> Gathering:
+    """What feeds the session; anew if settings or inputs are not what it was begun with."""
+    key = (hou.fps(), sorted((n, repr(v)) for n, v in values.items() if n not in _SHOWN))
+    gathering, watch = cast(Gathering | None, session.feeds), session.watch
+    count = len(SOLVER.inputs)
+    same = session.key == key and gathering is not None and frame <= gathering.last
+    if same and gathering is not None and watch is not None:
+        if not watch.changed(inputs, count, float(frame)):
+            gathering.inputs = inputs
+            return gathering
+    last = int(values["endframe"])
+    last = max(last, frame + _BEYOND if frame > last else last, int(values["startframe"]))
+    folder = session.new_folder()
+    gathering = Gathering(inputs, values, folder, hou.fps(), node.name(), last)
+    watch = Watch()
+    watch.changed(inputs, count, float(frame))
+    session.begin(gathering.scene(), devices.pick(str(values["device"])), key, gathering)
+    session.watch = watch
+    return gathering
+
+
+def _simulated(session: Session, values: Values, gathering: Gathering, frame: int) -> Frame | None:
+    wanted = channels(values)
+    if not session.has(frame, wanted) and not values["livesim"]:
+        return None
+    gap = session.gap(frame)
+    with hou.InterruptableOperation("Simulating fluid", open_interrupt_dialog=gap > 1) as operation:
+        return session.at(frame, wanted, operation.updateProgress)
+
+
+def _look(values: Values, ahead: float, device: str) -> Look:
+    return Look(
+        channels=[p.key for p in walk(SOLVER.items) if _shows(p, values)],
+        groups=bool(values["outgroups"]),
+        statistics=bool(values["outstats"]),
+        color=str(values["colorby"]),
+        range=None if values["autocolorrange"] else values["colorrange"],
+        time_scale=float(values["timescale"]),
+        fps=hou.fps(),
+        ahead=ahead if ahead > 1e-4 else 0.0,
+        device=device,
+    )
+
+
+def _shows(parm: Any, values: Values) -> bool:
+    return isinstance(parm, Parm) and parm.part == "output" and bool(values[parm.name])
+
+
+@contextmanager
+def _plain_errors(geo: hou.Geometry) -> Iterator[None]:
+    """Errors of ours as messages on the node; it shows nothing then, rather than something old."""
+    try:
+        yield
+    except RunnelError as error:
+        geo.clear()
+        raise hou.NodeError(str(error)) from error
+    except MemoryError as error:
+        geo.clear()
+        raise hou.NodeError(
+            "Out of memory. Raise Particle Separation, or lower Cache Memory."
+        ) from error
+    except hou.OperationInterrupted:
+        geo.clear()
+        raise

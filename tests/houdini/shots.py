@@ -1,0 +1,97 @@
+"""Nodes and geometry for tests, built as an artist would."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hou_standin import Geometry, SopNode
+from runnel_houdini.parameters import NODES
+from runnel_houdini.parm import Multi, walk
+
+BOX_FACES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))
+CODE = "from runnel_houdini import cook\ncook.{}(hou.pwd())\n"
+
+
+def box(low: Any = (0, 0, 0), high: Any = (1, 1, 1), *, geo: Geometry | None = None) -> Geometry:
+    """A closed box; Houdini's corners run clockwise seen from outside."""
+    geo = geo or Geometry()
+    first = geo.pointCount()
+    corners = list(itertools.product(*zip(low, high, strict=True)))
+    geo.createPoints(corners)
+    geo.createPolygons([[first + k for k in face] for face in BOX_FACES])
+    return geo
+
+
+def points(places: Any, **attributes: Any) -> Geometry:
+    """Points with attributes."""
+    import hou
+
+    geo = Geometry()
+    geo.createPoints(np.asarray(places, float))
+    for name, values in attributes.items():
+        values = np.asarray(values)
+        whole = values.dtype.kind in "iu"
+        zero = 0 if whole else 0.0
+        default = zero if values.ndim == 1 else (zero,) * values.shape[1]
+        geo.addAttrib(hou.attribType.Point, name, default)
+        if whole:
+            geo.setPointIntAttribValuesFromString(name, values.astype(np.int32).tobytes())
+        else:
+            geo.setPointFloatAttribValuesFromString(name, values.astype(np.float32).tobytes())
+    return geo
+
+
+def upstream(make: Geometry | Callable[[float], Geometry], name: str = "in") -> SopNode:
+    """A node that gives a geometry, or one for each frame."""
+    node = SopNode(name)
+    node._moves = not isinstance(make, Geometry)
+    node._make = make if callable(make) else lambda frame: Geometry(make)
+    return node
+
+
+def node(kind: str, *inputs: SopNode | None, **parms: Any) -> SopNode:
+    """A node of ours with the defaults of its asset."""
+    declared = NODES[kind]
+    made = SopNode(kind)
+    made._inputs = list(inputs)
+    made._code = CODE.format(declared.cook)
+    for item in walk(declared.items):
+        if isinstance(item, Multi):
+            made._parms[item.name] = item.default
+            for row in range(1, 4):
+                for parm in item.items:
+                    made._parms[parm.name.replace("#", str(row))] = _default(parm)
+        elif item.type != "button":
+            made._parms[item.name] = _default(item)
+    made._parms |= parms
+    return made
+
+
+def _default(parm: Any) -> Any:
+    if parm.expression in ("$FF", "$F"):
+        return lambda frame: frame
+    if parm.expression == "$FEND":
+        return 240
+    return parm.default if parm.size > 1 else parm.default[0]
+
+
+def pool(**parms: Any) -> SopNode:
+    """The smallest shot: a block of water in a tank."""
+    water = upstream(box((0, 0, 0), (0.4, 0.4, 0.4)), "water")
+    tank = upstream(box((0, 0, 0), (0.8, 1, 0.4)), "tank")
+    settings = {"particlesep": 0.05, "collidermode": "inside", "device": "reference"}
+    return node("fluid_solver", water, tank, **(settings | parms))
+
+
+def values(geo: Geometry, name: str) -> np.ndarray:
+    """A point attribute."""
+    from runnel_houdini.geometry import point_values, positions
+
+    if name == "P":
+        return positions(geo)
+    found = point_values(geo, name)
+    assert found is not None, name
+    return found
