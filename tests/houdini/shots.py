@@ -82,7 +82,7 @@ def pool(**parms: Any) -> SopNode:
     """The smallest shot: a block of water in a tank."""
     water = upstream(box((0, 0, 0), (0.4, 0.4, 0.4)), "water")
     tank = upstream(box((0, 0, 0), (0.8, 1, 0.4)), "tank")
-    settings = {"particlesep": 0.05, "collidermode": "inside", "device": "reference"}
+    settings = {"particlesep": 0.05, "collidermode": "inside", "device": "auto"}
     return node("fluid_solver", water, tank, **(settings | parms))
 
 
