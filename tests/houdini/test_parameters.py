@@ -12,6 +12,7 @@ from runnel.spec import specs
 from runnel_houdini.parameters import COLLIDER, NODES, PREFIX, SOLVER, SOURCE
 from runnel_houdini.parm import Multi, Node, parms, walk
 from runnel_houdini.values import (
+    animated,
     attribute_specs,
     body_settings,
     channels,
@@ -37,8 +38,19 @@ ELSEWHERE = {
 }
 
 
+class Channel:
+    """A parameter; a function of the frame if it is animated."""
+
+    def __init__(self, value: Any, alone: bool) -> None:
+        self._value, self._alone = value, alone
+
+    def evalAtFrame(self, frame: float) -> Any:
+        value = self._value(frame) if callable(self._value) else self._value
+        return value[0] if self._alone else value
+
+
 class Pane:
-    """Evaluates as a node with default values, some of them changed."""
+    """Evaluates as a node with default values, some of them changed; it is frame 7."""
 
     def __init__(self, declared: Node, **changes: Any) -> None:
         self._values: dict[str, Any] = {}
@@ -53,14 +65,20 @@ class Pane:
                 self._values[item.name] = item.default
         for name, value in changes.items():
             assert name in self._values, name
-            self._values[name] = value if isinstance(value, tuple) else (value,)
+            whole = isinstance(value, tuple) or callable(value)
+            self._values[name] = value if whole else (value,)
+
+    def parm(self, parm_path: str) -> Channel:
+        return Channel(self._values[parm_path], True)
+
+    def parmTuple(self, parm_path: str) -> Channel:
+        return Channel(self._values[parm_path], False)
 
     def evalParm(self, parm_path: str) -> Any:
-        (value,) = self._values[parm_path]
-        return value
+        return self.parm(parm_path).evalAtFrame(7.0)
 
     def evalParmTuple(self, parm_path: str) -> Any:
-        return self._values[parm_path]
+        return self.parmTuple(parm_path).evalAtFrame(7.0)
 
 
 def box(values: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -106,6 +124,16 @@ def test_time_scale_is_more_frames_to_a_second() -> None:
     assert slow.fps == 48.0
     fixed = scene_of(timescale=0.5, autosubsteps=0, substeps=5)
     assert fixed.solver.time_step == pytest.approx(1 / (48 * 5))
+
+
+def test_animated_parameters_are_read_at_the_start_frame() -> None:
+    """Else the simulation would start anew with each frame."""
+    pane = Pane(SOLVER, gravity=lambda f: (0.0, -f, 0.0), viscosity1=lambda f: (f,))
+    now, start = evaluate(pane, SOLVER), evaluate(pane, SOLVER, 1.0)
+    assert (now["gravity"], start["gravity"]) == ((0.0, -7.0, 0.0), (0.0, -1.0, 0.0))
+    assert start["fluids"][0]["viscosity"] == 1.0
+    assert animated(SOLVER, now, start) == ["Fluids", "Gravity"]
+    assert animated(SOLVER, now, now) == []
 
 
 def test_toggles_gate_their_values() -> None:

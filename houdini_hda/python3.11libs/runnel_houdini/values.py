@@ -23,6 +23,12 @@ Values = dict[str, Any]
 Table = dict[str, Any]  # of a scene: plain values by core's names
 
 
+class Reads(Protocol):
+    """What is needed of a hou.Parm or hou.ParmTuple."""
+
+    def evalAtFrame(self, frame: float) -> Any: ...
+
+
 class Evaluates(Protocol):
     """What is needed of a hou.Node. Whatever is evaluated becomes a dependency of the cook."""
 
@@ -30,34 +36,68 @@ class Evaluates(Protocol):
 
     def evalParmTuple(self, parm_path: str) -> Any: ...
 
+    def parm(self, parm_path: str) -> Reads | None: ...
 
-def evaluate(node: Evaluates, declared: Node) -> Values:
-    """All parameters by name; a multiparm is a list of rows, keyed without `#`."""
+    def parmTuple(self, parm_path: str) -> Reads | None: ...
+
+
+def evaluate(node: Evaluates, declared: Node, frame: float | None = None) -> Values:
+    """All parameters by name, now or at a frame; a multiparm is a list of rows, keyed without `#`.
+
+    A simulation is given the values of its start frame: what changed from frame to frame would
+    start it anew each time.
+    """
     values: Values = {}
     for item in walk(declared.items):
         if isinstance(item, Multi):
-            count = int(node.evalParm(item.name))
-            values[item.name] = [_row(node, item, i) for i in range(1, count + 1)]
+            count = int(_one(node, item.name, frame))
+            values[item.name] = [_row(node, item, i, frame) for i in range(1, count + 1)]
         elif item.type != "button":
-            values[item.name] = _value(node, item, item.name)
+            values[item.name] = _value(node, item, item.name, frame)
     return values
 
 
-def _row(node: Evaluates, multi: Multi, number: int) -> Values:
+def animated(declared: Node, now: Values, start: Values) -> list[str]:
+    """Labels of parameters whose values differ."""
+    return [
+        item.label
+        for item in walk(declared.items)
+        if item.name in now and now[item.name] != start[item.name] and not _hidden(item)
+    ]
+
+
+def _hidden(item: Parm | Multi) -> bool:
+    return isinstance(item, Parm) and item.invisible
+
+
+def _row(node: Evaluates, multi: Multi, number: int, frame: float | None) -> Values:
     return {
-        parm.name.removesuffix("#"): _value(node, parm, parm.name.replace("#", str(number)))
+        parm.name.removesuffix("#"): _value(node, parm, parm.name.replace("#", str(number)), frame)
         for parm in multi.items
         if parm.type != "button"
     }
 
 
-def _value(node: Evaluates, parm: Parm, name: str) -> Any:
+def _value(node: Evaluates, parm: Parm, name: str, frame: float | None) -> Any:
     if parm.size > 1:
         kind = int if parm.type.startswith("int") else float
-        return tuple(kind(v) for v in node.evalParmTuple(name))
-    value = node.evalParm(name)
+        return tuple(kind(v) for v in _several(node, name, frame))
     kinds: dict[str, Any] = {"toggle": bool, "integer": int, "float": float}
-    return kinds.get(parm.type, str)(value)
+    return kinds.get(parm.type, str)(_one(node, name, frame))
+
+
+def _one(node: Evaluates, name: str, frame: float | None) -> Any:
+    parm = None if frame is None else node.parm(name)
+    if frame is None or parm is None:
+        return node.evalParm(name)
+    return parm.evalAtFrame(frame)
+
+
+def _several(node: Evaluates, name: str, frame: float | None) -> Any:
+    parms = None if frame is None else node.parmTuple(name)
+    if frame is None or parms is None:
+        return node.evalParmTuple(name)
+    return parms.evalAtFrame(frame)
 
 
 # --- scene ---------------------------------------------------------------------------------------
