@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hou_standin import Geometry, SopNode
+
 from runnel_houdini.parameters import NODES
 from runnel_houdini.parm import Multi, walk
+from runnel_houdini.parm import parms as all_parms
 
 BOX_FACES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))
-CODE = "from runnel_houdini import cook\ncook.{}(hou.pwd())\n"
+OTLS = Path(__file__).resolve().parents[2] / "houdini_hda" / "otls"
 
 
 def box(low: Any = (0, 0, 0), high: Any = (1, 1, 1), *, geo: Geometry | None = None) -> Geometry:
@@ -57,7 +60,8 @@ def node(kind: str, *inputs: SopNode | None, **parms: Any) -> SopNode:
     declared = NODES[kind]
     made = SopNode(kind)
     made._inputs = list(inputs)
-    made._code = CODE.format(declared.cook)
+    (code,) = OTLS.glob(f"runnel.{kind}.*.hda/runnel*/PythonCook")
+    made._code = code.read_text(encoding="utf-8")
     for item in walk(declared.items):
         if isinstance(item, Multi):
             made._parms[item.name] = item.default
@@ -78,12 +82,28 @@ def _default(parm: Any) -> Any:
     return parm.default if parm.size > 1 else parm.default[0]
 
 
-def pool(**parms: Any) -> SopNode:
-    """The smallest shot: a block of water in a tank."""
-    water = upstream(box((0, 0, 0), (0.4, 0.4, 0.4)), "water")
-    tank = upstream(box((0, 0, 0), (0.8, 1, 0.4)), "tank")
-    settings = {"particlesep": 0.05, "collidermode": "inside", "device": "auto"}
-    return node("fluid_solver", water, tank, **(settings | parms))
+QUICK = {
+    "particlesep": 0.1, "device": "auto", "usedomain": 1, "domainmode": "close",
+    "domainmin": (0.0, 0.0, 0.0), "domainmax": (1.0, 1.0, 0.5), "endframe": 50,
+    "autosubsteps": 0, "substeps": 4,
+}  # fmt: skip
+
+
+def water(low: Any = (0, 0, 0), high: Any = (0.5, 0.5, 0.5)) -> SopNode:
+    return upstream(box(low, high), "water")
+
+
+def pool(*inputs: SopNode | None, **parms: Any) -> SopNode:
+    """The smallest shot: a block of water in a tank, 125 particles."""
+    return node("fluid_solver", *(inputs or (water(),)), **(QUICK | parms))
+
+
+def pressed(made: SopNode, button: str) -> None:
+    """Press a button: its callback, as the asset's PythonModule has it."""
+    from runnel_houdini import callbacks
+
+    declared = {p.name: p for n in NODES.values() for p in all_parms(n.items)}
+    getattr(callbacks, declared[button].callback)(made)
 
 
 def values(geo: Geometry, name: str) -> np.ndarray:

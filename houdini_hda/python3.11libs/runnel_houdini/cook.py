@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, cast
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
 
 import hou
-from runnel import RunnelError
 
 from . import devices, sessions
+from .cook_nodes import cook_cache, cook_collider, cook_source, cook_surface
 from .deliver import Look, deliver
+from .errors import plain_errors
 from .frames import Frame
 from .gather import Gathering
 from .inputs import Inputs, Watch
@@ -20,12 +21,16 @@ from .parm import Parm, walk
 from .session import Session
 from .values import Values, channels, evaluate
 
+__all__ = ["cook_cache", "cook_collider", "cook_solver", "cook_source", "cook_surface"]
+
 # Parameters that say what is shown or kept, not what is simulated.
 _SHOWN = {
     "simframe", "endframe", "livesim", "cacheenabled", "cachemem", "checkpointinterval",
-    "outgroups", "outstats", "colorby", "autocolorrange", "colorrange", "loadfromdisk", "cachedir",
+    "outgroups", "outstats", "outbodies", "colorby", "autocolorrange", "colorrange",
+    "loadfromdisk", "cachedir",
 }  # fmt: skip
-_SHOWN |= {p.name for p in walk(SOLVER.items) if isinstance(p, Parm) and p.part == "output"}
+_OUTPUTS = [p for p in walk(SOLVER.items) if isinstance(p, Parm) and p.part == "output"]
+_SHOWN |= {p.name for p in _OUTPUTS}
 _BEYOND = 240  # frames that a simulation goes on for, once the end frame has been passed
 
 
@@ -33,15 +38,17 @@ def cook_solver(node: hou.SopNode) -> None:
     """The fluid solver."""
     geo = node.geometry()
     assert geo is not None
-    with _plain_errors(geo):
+    with plain_errors(geo):
         values = evaluate(node, SOLVER)
         now = float(values["simframe"])
         frame = math.floor(now + 1e-6)
         if frame < values["startframe"]:
             geo.clear()
             return
-        inputs = Inputs(node, now)
         session = sessions.of(node)
+        if values["loadfromdisk"] and _from_disk(geo, session, values, frame, now - frame):
+            return
+        inputs = Inputs(node, now)
         _set_memory(session, values)
         gathering = _up_to_date(session, node, values, inputs, frame)
         found = _simulated(session, values, gathering, frame)
@@ -49,12 +56,28 @@ def cook_solver(node: hou.SopNode) -> None:
             geo.clear()
             node.addWarning(f"Frame {frame} is not simulated: Live Simulation is off.")
             return
-        assert session.scene is not None and session.device is not None
+        assert session.scene is not None
+        assert session.device is not None
         look = _look(values, now - frame, str(session.device))
-        deliver(geo, found, session.scene, look)
+        fluids = [(fluid.name, fluid.color) for fluid in session.scene.fluids]
+        deliver(geo, found, fluids, look)
         for note in (*gathering.notes, *found.notes, session.device.note):
             if note:
                 node.addWarning(note)
+
+
+def _from_disk(
+    geo: hou.Geometry, session: Session, values: Values, frame: int, ahead: float
+) -> bool:
+    """Show a frame of the cache folder, if it is there."""
+    reader = session.reader(Path(str(values["cachedir"])))
+    if frame not in reader.frames():
+        return False
+    cache = reader.need()
+    look = _look(values, ahead, cache.manifest.device)
+    look = replace(look, channels=("*",), time_scale=hou.fps() / cache.fps)
+    deliver(geo, reader.frame(frame, bodies=look.bodies), reader.fluids(), look)
+    return True
 
 
 def _set_memory(session: Session, values: Values) -> None:
@@ -98,9 +121,10 @@ def _simulated(session: Session, values: Values, gathering: Gathering, frame: in
 
 def _look(values: Values, ahead: float, device: str) -> Look:
     return Look(
-        channels=[p.key for p in walk(SOLVER.items) if _shows(p, values)],
+        channels=[p.key for p in _OUTPUTS if values[p.name]],
         groups=bool(values["outgroups"]),
         statistics=bool(values["outstats"]),
+        bodies=bool(values["outbodies"]),
         color=str(values["colorby"]),
         range=None if values["autocolorrange"] else values["colorrange"],
         time_scale=float(values["timescale"]),
@@ -108,25 +132,3 @@ def _look(values: Values, ahead: float, device: str) -> Look:
         ahead=ahead if ahead > 1e-4 else 0.0,
         device=device,
     )
-
-
-def _shows(parm: Any, values: Values) -> bool:
-    return isinstance(parm, Parm) and parm.part == "output" and bool(values[parm.name])
-
-
-@contextmanager
-def _plain_errors(geo: hou.Geometry) -> Iterator[None]:
-    """Errors of ours as messages on the node; it shows nothing then, rather than something old."""
-    try:
-        yield
-    except RunnelError as error:
-        geo.clear()
-        raise hou.NodeError(str(error)) from error
-    except MemoryError as error:
-        geo.clear()
-        raise hou.NodeError(
-            "Out of memory. Raise Particle Separation, or lower Cache Memory."
-        ) from error
-    except hou.OperationInterrupted:
-        geo.clear()
-        raise

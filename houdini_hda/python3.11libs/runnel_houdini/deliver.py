@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,12 @@ import hou
 import numpy as np
 
 from runnel.preview.colors import apply, to_linear
-from runnel.scene import Scene
 
 from .frames import Frame
 from .geometry import Array, Floats, add_group, add_polygons, set_detail, set_points
 from .parameters import ATTRIBUTES
+
+Fluids = Sequence[tuple[str, tuple[float, float, float]]]  # name, colour as displayed (sRGB)
 
 _COLORMAP = {"speed": "water"}
 _STATISTICS = (
@@ -31,6 +32,7 @@ class Look:
     channels: Collection[str]  # core's names; "*": all
     groups: bool = True
     statistics: bool = True
+    bodies: bool = False  # as polygons beside the particles
     color: str = "none"  # fluid, speed, or a channel
     range: tuple[float, float] | None = None  # of the colours; None: that of the frame
     time_scale: float = 1.0
@@ -39,7 +41,7 @@ class Look:
     device: str = ""
 
 
-def deliver(geo: hou.Geometry, frame: Frame, scene: Scene, look: Look) -> None:
+def deliver(geo: hou.Geometry, frame: Frame, fluids: Fluids, look: Look) -> None:
     """Fill a geometry, which loses what it had."""
     geo.clear()
     channels = dict(frame.channels)
@@ -50,22 +52,22 @@ def deliver(geo: hou.Geometry, frame: Frame, scene: Scene, look: Look) -> None:
         if look.ahead:
             way = channels["velocity"] * np.float32(look.ahead / look.fps)
             channels["position"] = channels["position"] + way
-    points = set_points(geo, _attributes(channels, scene, look))
+    points = set_points(geo, _attributes(channels, fluids, look))
     phase = frame.channels.get("phase")
     if look.groups and phase is not None:
         taken: set[str] = set()
-        for number, name in base_fluids(scene).items():
-            add_group(
-                geo, group_name(name, taken), points,
-                np.flatnonzero(np.isin(phase, _phases(scene, number))).tolist(),
-            )  # fmt: skip
-    for body in frame.bodies:
-        add_polygons(geo, body.vertices, body.triangles, group_name(body.name, set()))
+        of = bases(fluids)[phase]
+        for number in sorted(set(bases(fluids).tolist())):
+            members = np.flatnonzero(of == number).tolist()
+            add_group(geo, group_name(fluids[number][0], taken), points, members)
+    names: set[str] = set()
+    for body in frame.bodies if look.bodies else ():
+        add_polygons(geo, body.vertices, body.triangles, group_name(body.name, names))
     if look.statistics:
         set_detail(geo, statistics(frame, look.device))
 
 
-def _attributes(channels: dict[str, Array], scene: Scene, look: Look) -> dict[str, Array]:
+def _attributes(channels: dict[str, Array], fluids: Fluids, look: Look) -> dict[str, Array]:
     everything = "*" in look.channels
     found: dict[str, Array] = {}
     for name, values in channels.items():
@@ -73,21 +75,21 @@ def _attributes(channels: dict[str, Array], scene: Scene, look: Look) -> dict[st
         if name == "position" or shown:
             found[ATTRIBUTES.get(name, name)] = values
     if "phase" in found:
-        found["phase"] = bases(scene)[channels["phase"]]
-    colors = _colors(channels, scene, look)
+        found["phase"] = bases(fluids)[channels["phase"]]
+    colors = _colors(channels, fluids, look)
     if colors is not None:
         found["Cd"] = colors
     return found
 
 
-def _colors(channels: dict[str, Array], scene: Scene, look: Look) -> Floats | None:
+def _colors(channels: dict[str, Array], fluids: Fluids, look: Look) -> Floats | None:
     """Linear rgb of each particle."""
     if look.color == "none":
         return None
     if look.color == "fluid":
         if "phase" not in channels:
             return None
-        table = to_linear([fluid.color for fluid in scene.fluids])
+        table = to_linear([color for _, color in fluids])
         return table[channels["phase"]].astype(np.float32)
     values = channels.get("velocity" if look.color == "speed" else look.color)
     if values is None:
@@ -113,19 +115,12 @@ def statistics(frame: Frame, device: str) -> dict[str, Any]:
 # scene, called water@2,1. Outside of it they are the one that they are made of.
 
 
-def bases(scene: Scene) -> Array:
-    """Number of the fluid of the node's own list that each fluid of the scene is made of."""
-    names = [fluid.name for fluid in scene.fluids]
-    return np.array([names.index(name.split("@")[0]) for name in names], np.int32)
-
-
-def base_fluids(scene: Scene) -> dict[int, str]:
-    """Fluids of the node's own list, by number."""
-    return {number: scene.fluids[number].name for number in sorted(set(bases(scene).tolist()))}
-
-
-def _phases(scene: Scene, base: int) -> Array:
-    return np.flatnonzero(bases(scene) == base)
+def bases(fluids: Fluids) -> Array:
+    """Number of the fluid of the node's own list that each fluid of a scene is made of."""
+    names = [name for name, _ in fluids]
+    made_of = [name.split("@")[0] for name in names]
+    numbers = [names.index(b) if b in names else k for k, b in enumerate(made_of)]
+    return np.array(numbers, np.int32)
 
 
 def group_name(name: str, taken: set[str]) -> str:

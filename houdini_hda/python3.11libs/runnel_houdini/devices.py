@@ -40,6 +40,11 @@ def by_variables(found: Sequence[DeviceInfo], environment: Mapping[str, str]) ->
     return left[place] if place < len(left) else left[0]
 
 
+def known() -> list[DeviceInfo]:
+    """All devices that were found here."""
+    return devices.list_devices()
+
+
 def menu() -> list[str]:
     """Tokens and labels in turn, for the menu of the parameter."""
     found = ["auto", "Automatic", "gpu", "Best GPU", "cpu", "CPU"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,23 @@ import hou
 import numpy as np
 
 from runnel import RunnelError, Scene
+from runnel.export.bgeo import write_bgeo
+from runnel.export.geometry import Geometry
+from runnel.params import CHANNEL
 from runnel.surface import Mesh, write_mesh
 
 from . import values as settings
-from .geometry import Array, point_values
+from .fluids import Variants
+from .geometry import Array, matches, numeric_attributes, point_values, positions
 from .inputs import BODIES, COLLIDERS, FORCES, SOURCE, Inputs
+from .parameters import ATTRIBUTES, PREFIX
 from .pieces import Piece, pieces
 from .values import Table, Values
 
 EMITTER_ONLY = ("rate", "speed", "frames", "inherit_velocity")
+MULTIPLES = ("viscosity", "surfacetension")  # of the fluid's own, on points
+# Attributes of points that the solver knows, or computes itself.
+OWN = {*ATTRIBUTES.values(), "volume", "kernel_radius", "birth", "expiry", "source_id"} - {"id"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,11 @@ class Gathering:
     notes: list[str] = field(default_factory=list)  # what people should know
     moving: list[Moving] = field(default_factory=list)
     _names: dict[str, set[str]] = field(default_factory=dict)
+    _carried: list[str] = field(default_factory=list)  # attributes of points that go along
+    _variants: Variants = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._variants = Variants(settings.fluids(self.values))
 
     @property
     def first(self) -> int:
@@ -71,6 +85,8 @@ class Gathering:
             colliders=[*self._colliders(), *self._bodies()],
             forces=self._forces(),
         )
+        table["fluid"] = self._variants.fluids
+        table["output"]["channels"] += self._carried
         return Scene.from_dict(table, self.folder)
 
     def need(self, frame: int, inputs: Inputs | None = None) -> None:
@@ -87,6 +103,9 @@ class Gathering:
                     part.write(path, geo, piece)
                     break
             else:
+                if part.pattern.endswith(".bgeo"):  # no points, nothing emitted
+                    write_bgeo(path, Geometry(0, points={"P": np.zeros((0, 3), np.float32)}))
+                    continue
                 name = f" {part.piece!r}" if part.piece else ""
                 raise RunnelError(
                     f"Input {part.index + 1}: the piece{name} is gone at frame {frame}. Pieces "
@@ -117,15 +136,87 @@ class Gathering:
         number = f"source_{len(self._names.get('source', ())) + 1}"
         table = settings.source_settings(self.values) | own
         table["name"] = self._unique("source", piece.name or number)
+        if kind == "points" or piece.of_points:
+            return self._point_source(geo, piece, number, table, emits=kind == "emitter")
         table["shape"] = {"mesh": self._mesh(number, geo, piece, SOURCE, moves=False)}
         if kind == "sink":
             return {key: table[key] for key in ("name", "shape", "frames") if key in table}
-        table["kind"] = "volume" if kind in ("volume", "points") else "emitter"
+        table["kind"] = kind
+        if kind == "emitter" and self.inputs.moves(SOURCE):
+            self.notes.append(
+                f"{table['name']}: the surface emits from where it is at the start frame; emit "
+                "points (Scatter) to follow it."
+            )
         if kind != "emitter":
             table = {key: value for key, value in table.items() if key not in EMITTER_ONLY}
-        table.setdefault("fluid", settings.fluids(self.values)[0]["name"])
+        own_speed = mean_velocity(geo, piece) / self.values["timescale"]
+        table["velocity"] = [float(c) for c in own_speed + np.array(table.get("velocity", [0] * 3))]
+        return self._with_defaults(table)
+
+    def _with_defaults(self, table: Table) -> Table:
+        table.setdefault("fluid", self._variants.fluids[0]["name"])
         table.setdefault("spacing", self.values["particlesep"])
         return table
+
+    def _point_source(
+        self, geo: hou.Geometry, piece: Piece, number: str, table: Table, emits: bool
+    ) -> Table:
+        table = self._with_defaults(table)
+        wrong = EMITTER_ONLY[:2] if emits else EMITTER_ONLY
+        table = {key: value for key, value in table.items() if key not in wrong}
+        table["kind"] = "emitter" if emits else "volume"
+        self._variants.learn(*self._multiples(geo, piece, table["fluid"]))
+        self._carry(geo)
+        write = partial(self._write_points, fluid=str(table["fluid"]))
+        if emits and self.inputs.moves(SOURCE):
+            part = Moving(SOURCE, piece.name, f"{number}_####.bgeo", write)
+            self.moving.append(part)
+            self.need(self.first)
+            points: Any = {"file": part.pattern, "frames": [self.first, self.last]}
+        else:
+            path = self.folder / f"{number}.bgeo"
+            write(path, geo, piece)
+            points = path.name
+        return table | {"shape": {"points": points}}
+
+    def _carry(self, geo: hou.Geometry) -> None:
+        """Note the attributes of points that stay with the particles."""
+        pattern = str(self.values["inheritattribs"])
+        for name in numeric_attributes(geo):
+            kept = "source_id" if name == "id" else name
+            if kept in self._carried or name in OWN or name.startswith(PREFIX):
+                continue
+            if (name == "id" or matches(pattern, name)) and re.fullmatch(CHANNEL, name):
+                self._carried.append(kept)
+
+    def _write_points(self, path: Path, geo: hou.Geometry, piece: Piece, fluid: str) -> None:
+        """Points of a piece with what the solver takes from them."""
+        rows = piece.used
+        assert rows is not None
+        found: dict[str, Array] = {"P": positions(geo)[rows]}
+        names = ["v", "pscale", "age", *("id" if n == "source_id" else n for n in self._carried)]
+        for name in names:
+            values = point_values(geo, name)
+            if values is not None:
+                found[name] = values[rows]
+        if "v" in found:
+            found["v"] = found["v"] / np.float32(self.values["timescale"])
+        found["phase"] = self._variants.phases(*self._multiples(geo, piece, fluid))
+        write_bgeo(path, Geometry(len(rows), points=found))
+
+    def _multiples(self, geo: hou.Geometry, piece: Piece, fluid: str) -> tuple[Array, Array, Array]:
+        """Number of the fluid, multiples of its viscosity and of its tension, of each point."""
+        rows = piece.used
+        assert rows is not None
+        names = [table["name"] for table in self._variants.fluids]
+        if fluid not in names:
+            raise RunnelError(f"There is no fluid {fluid!r}; there are {', '.join(names)}.")
+        columns = []
+        for name, default in (("phase", names.index(fluid)), *((n, 1.0) for n in MULTIPLES)):
+            values = point_values(geo, name)
+            whole = np.full(len(rows), default)
+            columns.append(whole if values is None or values.ndim > 1 else values[rows])
+        return columns[0], columns[1], columns[2]
 
     # --- colliders, bodies, forces ---------------------------------------------------------------
 
@@ -161,7 +252,9 @@ class Gathering:
             self.notes.append("Forces stay where they are at the start frame.")
         found = []
         for number, point in enumerate(geo.points()):
-            attributes = {a.name(): point.attribValue(a) for a in geo.pointAttribs()}
+            attributes: dict[str, Any] = {
+                a.name(): point.attribValue(a) for a in geo.pointAttribs()
+            }
             table = settings.settings_of_attributes(attributes, "force")
             if "kind" not in table:
                 continue
@@ -172,8 +265,8 @@ class Gathering:
                 table["velocity"] = [c / self.values["timescale"] for c in table["velocity"]]
             if "pscale" in attributes and "radius" not in table:
                 table["radius"] = float(attributes["pscale"])
-            name = attributes.get("name") or f"point_{number}"
-            table["name"] = self._unique("force", str(name))
+            own = attributes.get("name") or f"point_{number}"
+            table["name"] = self._unique("force", str(own))
             found.append(table)
         return found
 
@@ -210,7 +303,8 @@ class Gathering:
 
 
 def _write_mesh(path: Path, geo: hou.Geometry, piece: Piece) -> None:
-    assert piece.vertices is not None and piece.corners is not None
+    assert piece.vertices is not None
+    assert piece.corners is not None
     write_mesh(path, Mesh(piece.vertices, piece.corners, {}))
 
 

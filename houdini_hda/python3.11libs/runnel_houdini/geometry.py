@@ -175,23 +175,73 @@ def set_points(geo: hou.Geometry, attributes: Mapping[str, Array]) -> tuple[hou.
         geo.setPointFloatAttribValuesFromString("P", place.tobytes())
     for name, values in attributes.items():
         if name != "P":
-            _set_attribute(geo, name, values)
+            set_attribute(geo, hou.attribType.Point, name, np.asarray(values))
     return points
 
 
-def _set_attribute(geo: hou.Geometry, name: str, values: Array) -> None:
-    whole = values.dtype.kind in "iub"
-    zero: Any = 0 if whole else 0.0
-    default = zero if values.ndim == 1 else (zero,) * values.shape[1]
-    attrib = geo.addAttrib(hou.attribType.Point, name, default)
-    if name in _MEANING and values.ndim == 2:
-        attrib.setOption("type", _MEANING[name])
-    if not len(values):
-        return
-    if whole:
-        geo.setPointIntAttribValuesFromString(name, values.astype(np.int32).tobytes())
+def set_attribute(
+    geo: hou.Geometry, owner: hou.EnumValue, name: str, value: Any, first: int = 0
+) -> None:
+    """Give points or primitives from number `first` on an attribute: one value for all, or an
+    array or list of texts with one for each. What comes before them keeps its own."""
+    of_prims = owner == hou.attribType.Prim
+    rows = (geo.primCount() if of_prims else geo.pointCount()) - first
+    values = _rows(value, rows)
+    attrib = geo.findPrimAttrib(name) if of_prims else geo.findPointAttrib(name)
+    if attrib is not None and first == 0:
+        attrib.destroy()  # may be of another type
+        attrib = None
+    if attrib is None:
+        blank: Any = "" if isinstance(values, list) else 0 if values.dtype.kind == "i" else 0.0
+        wide = not isinstance(values, list) and values.ndim == 2
+        default = (blank,) * values.shape[1] if wide and not isinstance(values, list) else blank
+        attrib = geo.addAttrib(owner, name, default)
+        if wide and name in _MEANING:
+            attrib.setOption("type", _MEANING[name])
+    if isinstance(values, list):
+        _set_texts(geo, of_prims, name, values, first)
+    elif rows + first:
+        _set_numbers(geo, of_prims, name, values, first)
+
+
+def _rows(value: Any, rows: int) -> Array | list[str]:
+    """Numbers (rows,) or (rows, width) as Houdini has them, or texts."""
+    if isinstance(value, str):
+        return [value] * rows
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        return value
+    table: Array = np.asarray(value)
+    table = table.astype(np.int32 if table.dtype.kind in "iub" else np.float32)
+    one_for_all = not isinstance(value, np.ndarray)
+    return np.broadcast_to(table, (rows, *table.shape)) if one_for_all else table
+
+
+def _set_texts(geo: hou.Geometry, of_prims: bool, name: str, values: list[str], first: int) -> None:
+    if of_prims:
+        before = geo.primStringAttribValues(name)[:first]
+        geo.setPrimStringAttribValues(name, (*before, *values))
     else:
-        geo.setPointFloatAttribValuesFromString(name, values.astype(np.float32).tobytes())
+        before = geo.pointStringAttribValues(name)[:first]
+        geo.setPointStringAttribValues(name, (*before, *values))
+
+
+def _set_numbers(geo: hou.Geometry, of_prims: bool, name: str, values: Array, first: int) -> None:
+    whole = values.dtype.kind == "i"
+    if first and of_prims:
+        raise ValueError("numbers of primitives are set for all of them")
+    if first:
+        before = point_values(geo, name)
+        assert before is not None
+        values = np.concatenate([before[:first], values.astype(before.dtype)])
+    data = values.tobytes()
+    if of_prims and whole:
+        geo.setPrimIntAttribValuesFromString(name, data)
+    elif of_prims:
+        geo.setPrimFloatAttribValuesFromString(name, data)
+    elif whole:
+        geo.setPointIntAttribValuesFromString(name, data)
+    else:
+        geo.setPointFloatAttribValuesFromString(name, data)
 
 
 def set_detail(geo: hou.Geometry, values: Mapping[str, Any]) -> None:

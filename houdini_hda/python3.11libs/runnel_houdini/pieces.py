@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 from .geometry import Floats, Ints, triangles
 from .parameters import PREFIX
 
+# Names of the settings that a piece has of its own. Where pieces are merged, each gets the
+# attributes of the others too, with nothing in them.
+KEYS = PREFIX + "keys"
+
 
 @dataclass(frozen=True, eq=False)
 class Piece:
@@ -52,7 +56,7 @@ def _of_points(geo: hou.Geometry) -> list[Piece]:
         settings = _detail(geo)
         if first is not None:
             settings |= {a.name(): first.attribValue(a) for a in carried}
-        found.append(Piece(name, settings, used=members))
+        found.append(Piece(name, _own(settings), used=members))
     return found
 
 
@@ -74,7 +78,7 @@ def _of_polygons(geo: hou.Geometry) -> list[Piece]:
         if first is not None:
             settings |= {a.name(): first.attribValue(a) for a in carried}
         shape = corners.reshape(-1, 3).astype(np.int32)
-        found.append(Piece(name, settings, mesh.points[used], shape, used.astype(np.int64)))
+        found.append(Piece(name, _own(settings), mesh.points[used], shape, used.astype(np.int64)))
     return found
 
 
@@ -89,7 +93,7 @@ def _of_vdbs(geo: hou.Geometry) -> list[Piece]:
         carried = [a for a in alone.primAttribs() if a.name().startswith(PREFIX)]
         settings = _detail(geo) | {a.name(): prim.attribValue(a) for a in carried}
         name = prim.attribValue("name") if alone.findPrimAttrib("name") else f"vdb_{number}"
-        found.append(Piece(str(name), settings, vdb=alone))
+        found.append(Piece(str(name), _own(settings), vdb=alone))
     return found
 
 
@@ -101,6 +105,14 @@ def _by_name(names: Sequence[str], count: int) -> list[tuple[str, NDArray[np.int
     for number, name in enumerate(names):
         order.setdefault(name, []).append(number)
     return [(name, np.array(members, np.int64)) for name, members in order.items()]
+
+
+def _own(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Those attributes that are settings of the piece."""
+    if KEYS not in attributes:
+        return attributes
+    keys = str(attributes[KEYS]).split()
+    return {name: value for name, value in attributes.items() if name in keys}
 
 
 def _detail(geo: hou.Geometry) -> dict[str, Any]:

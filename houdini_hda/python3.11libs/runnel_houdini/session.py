@@ -22,6 +22,7 @@ from runnel import RunnelError, Scene, Simulation
 from runnel.backends.devices import DeviceInfo
 from runnel.solids import solids_of
 
+from .caches import CacheReader
 from .frames import Frame, Memory, Solid
 
 # Kept of every frame, so that switching an output on does not simulate again.
@@ -59,6 +60,7 @@ class Session:
         self.device: DeviceInfo | None = None
         self.feeds: Feeds | None = None
         self.watch: Watches | None = None
+        self.disk: CacheReader | None = None
         self.memory = Memory(0)
         self.interval = 10  # frames between checkpoints; 0: none
         self.failure: Failure | None = None
@@ -86,6 +88,12 @@ class Session:
     def begin(self, scene: Scene, device: DeviceInfo, key: Any, feeds: Feeds) -> None:
         """A scene to simulate, in the folder given out last."""
         self.scene, self.device, self.key, self.feeds = scene, device, key, feeds
+
+    def reader(self, folder: Path) -> CacheReader:
+        """The reader of a cache folder."""
+        if self.disk is None or self.disk.folder != folder:
+            self.disk = CacheReader(folder)
+        return self.disk
 
     def reset(self) -> None:
         """Forget the simulation and all its frames."""
@@ -164,13 +172,15 @@ class Session:
             self.memory.keep_state(sim.frame, sim.state())  # to come back to
         if nearest is None:
             return self._start()
-        number, state = nearest
+        _number, state = nearest
         sim = sim or self._start()
         sim.restore(*state)
         return sim
 
     def _start(self) -> Simulation:
-        assert self.scene is not None and self.device is not None and self.feeds is not None
+        assert self.scene is not None
+        assert self.device is not None
+        assert self.feeds is not None
         self._holder.drop_sim()
         self.feeds.need(self.scene.frames[0])
         self._started = time.perf_counter()

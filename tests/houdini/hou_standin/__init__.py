@@ -52,6 +52,7 @@ from .scene import (
     sopNodeTypeCategory,
     text,
     time,
+    ui,
 )
 
 __all__ = [
@@ -99,4 +100,5 @@ __all__ = [
     "sopNodeTypeCategory",
     "text",
     "time",
+    "ui",
 ]

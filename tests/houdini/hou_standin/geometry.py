@@ -89,6 +89,10 @@ class Attrib:
     def dataId(self) -> int:
         return self._column.data_id
 
+    def destroy(self) -> None:
+        self._geometry._change()
+        del self._geometry._tables[self._owner.name()][self._name]
+
     def setOption(self, name: str, value: Any, type_hint: EnumValue | None = None) -> None:
         self._column.options[name] = value
 
@@ -341,6 +345,11 @@ class Geometry:
         self, name: str, values: bytes, int_type: EnumValue = numericData.Int32
     ) -> None:
         self._from_string("Point", name, values, int_type, "i")
+
+    def setPrimFloatAttribValuesFromString(
+        self, name: str, values: bytes, float_type: EnumValue = numericData.Float32
+    ) -> None:
+        self._from_string("Prim", name, values, float_type, "f")
 
     def setPrimIntAttribValuesFromString(
         self, name: str, values: bytes, int_type: EnumValue = numericData.Int32

@@ -95,6 +95,14 @@ class OpNode(Node):
     def isTimeDependent(self, for_last_cook: bool = False) -> bool:
         return False
 
+    def cook(self, force: bool = False, frame_range: Any = ()) -> None:
+        self._cook(world.NOW.frame)
+        if self._errors:
+            raise OperationFailed(self._errors[0])
+
+    def _cook(self, frame: float) -> Any:
+        raise NotImplementedError
+
     def cachedUserData(self, name: str) -> Any:
         return self._cached.get(name)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import world
+from .enums import EnumValue, severityType
 from .errors import OperationInterrupted
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def fps() -> float:
 
 
 def isUIAvailable() -> bool:
-    return False
+    return world.NOW.window
 
 
 def applicationVersion(include_patch: bool = False) -> tuple[int, int, int]:
@@ -49,6 +51,35 @@ class text:
     @staticmethod
     def expandString(str: str, expand_tilde: bool = True) -> str:
         return world.expand(str)
+
+
+class ui:
+    """The window, if there is one: what it was told."""
+
+    @staticmethod
+    def setStatusMessage(message: str, severity: EnumValue = severityType.Message) -> None:
+        world.NOW.told.append(message)
+
+    @staticmethod
+    def displayMessage(
+        text: str,
+        buttons: Sequence[str] = ("OK",),
+        severity: EnumValue = severityType.Message,
+        default_choice: int = 0,
+        close_choice: int = -1,
+        help: str | None = None,
+        title: str | None = None,
+        details: str | None = None,
+        details_label: str | None = None,
+        details_expanded: bool = False,
+        suppress: EnumValue | None = None,
+    ) -> int:
+        world.NOW.told.append(text)
+        return 0
+
+    @staticmethod
+    def copyTextToClipboard(text: str) -> None:
+        world.NOW.clipboard = text
 
 
 class InterruptableOperation:

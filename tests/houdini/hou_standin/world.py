@@ -19,6 +19,9 @@ class Now:
     progress: list[float] = field(default_factory=list)  # all that was shown
     next_id: int = 1  # of nodes
     data_id: int = 0  # given last
+    window: bool = False  # or hython
+    told: list[str] = field(default_factory=list)  # in the window
+    clipboard: str = ""
 
 
 NOW = Now()
