@@ -13,6 +13,7 @@ import re
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.houdini.dialog_script import Dialog, DialogError, read_dialog
@@ -249,14 +250,18 @@ def _parsed(name: str, code: str) -> ast.Module:
         raise AssetError(f"{name}: {error.msg}, line {error.lineno}") from None
 
 
+@cache
 def _functions(path: Path) -> dict[str, int]:
-    """Functions of a module, with the number of arguments they must be given."""
-    tree = _parsed(path.name, path.read_text(encoding="utf-8"))
-    return {
-        item.name: len(item.args.args) - len(item.args.defaults)
-        for item in tree.body
-        if isinstance(item, ast.FunctionDef)
-    }
+    """Functions of a module, its own and those it takes from its neighbours, with the number of
+    arguments they must be given."""
+    found: dict[str, int] = {}
+    for item in _parsed(path.name, path.read_text(encoding="utf-8")).body:
+        if isinstance(item, ast.FunctionDef):
+            found[item.name] = len(item.args.args) - len(item.args.defaults)
+        elif isinstance(item, ast.ImportFrom) and item.level == 1 and item.module:
+            there = _functions(path.with_name(f"{item.module}.py"))
+            found |= {a.name: there[a.name] for a in item.names if a.name in there}
+    return found
 
 
 def _calls(tree: ast.AST) -> list[tuple[str, int]]:

@@ -15,6 +15,7 @@ from typing import Any
 import hou_standin as hou
 import pytest
 from hou_standin import world
+from shots import box
 
 from tests.houdini.asset_reader import Asset, read_library
 from tests.houdini.dialog_script import SUFFIXES, Entry
@@ -230,6 +231,47 @@ class PythonSop(_Wired):
         return self._geometry
 
 
+class Made(_Wired):
+    """A node of Houdini's own that gives geometry; cooked anew when asked."""
+
+    def _made(self, frame: float) -> Any:
+        self._make = lambda frame: hou.Geometry()
+        geo = self._geometry_at(frame)
+        geo._read_only = True
+        return geo
+
+    def _geometry_at(self, frame: float) -> Any:
+        raise NotImplementedError
+
+    def geometry(self, output_index: int = 0) -> Any:
+        return self._made(world.NOW.frame)
+
+    def isTimeDependent(self, for_last_cook: bool = False) -> bool:
+        return any(i is not None and i.isTimeDependent() for i in self._inputs)
+
+
+class BoxSop(Made):
+    """Houdini's Box: `size`, and `t` for its centre."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._parms |= {"size": (1.0, 1.0, 1.0), "t": (0.0, 0.0, 0.0)}
+
+    def _geometry_at(self, frame: float) -> Any:
+        sides = list(zip(self._parms["t"], self._parms["size"], strict=True))
+        return box([t - s / 2 for t, s in sides], [t + s / 2 for t, s in sides])
+
+
+class MergeSop(Made):
+    """Houdini's Merge."""
+
+    def _geometry_at(self, frame: float) -> Any:
+        geo = hou.Geometry()
+        for source in self._inputs:
+            geo.merge(source.geometryAtFrame(frame))
+        return geo
+
+
 class Installed(_Wired):
     """A node of ours, as its asset says."""
 
@@ -302,6 +344,9 @@ def _default(entry: Entry) -> Any:
     return values if len(values) > 1 else values[0]
 
 
+HOUDINIS_OWN: dict[str, type[_Wired]] = {"python": PythonSop, "box": BoxSop, "merge": MergeSop}
+
+
 class Network(hou.OpNode):
     """/obj, and the geometry object in it."""
 
@@ -320,9 +365,9 @@ class Network(hou.OpNode):
     ) -> Any:
         if node_type_name == "geo":
             return Network(node_name, self._house)
-        if node_type_name not in (*self._house.assets, "python"):
+        if node_type_name not in (*self._house.assets, *HOUDINIS_OWN):
             raise hou.OperationFailed(f"Invalid node type name: {node_type_name}")
-        kind = PythonSop if node_type_name == "python" else Installed
+        kind = HOUDINIS_OWN.get(node_type_name, Installed)
         node = kind(node_name or f"node{world.NOW.next_id}", self._house, node_type_name)
         self._house.nodes[node.name()] = node
         return node
