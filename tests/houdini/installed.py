@@ -388,7 +388,13 @@ class House:
         found = self.assets.get(str(internal_name))
         return None if found is None else OpNodeType(*found)
 
-    def installFile(self, file_path: str, *rest: Any, **more: Any) -> None:
+    def installFile(
+        self,
+        file_path: str,
+        oplibraries_file: str | None = None,
+        change_oplibraries_file: bool = True,
+        force_use_assets: bool = False,
+    ) -> None:
         asset = read_library(Path(file_path), ROOT / "python3.11libs")
         self.assets[asset.operator] = (asset, Path(file_path))
 
@@ -411,7 +417,12 @@ class House:
             for n in self.nodes.values()
         ]
 
-    def load(self, file_name: str, suppress_save_prompt: bool = False) -> None:
+    def load(
+        self,
+        file_name: str,
+        suppress_save_prompt: bool = False,
+        ignore_load_warnings: bool = False,
+    ) -> None:
         self.clear()
         for kind, name, asset, parms, entries, _ in self._saved[file_name]:
             node = self.nodes[name] = kind(name, self, asset)
