@@ -304,7 +304,7 @@ _OUTPUT = _tab(
     _box("outputattribs", "Point Attributes", _output_toggles()),
     toggle("outgroups", "Groups by Fluid", "A point group for each fluid, of its name.", True),
     toggle("outbodies", "Output Bodies", "Add the bodies that the fluid moves, where they are now, "
-           "as polygons with the primitive attribute name.", False),
+           "as polygons, each in a primitive group of its name.", False),
     toggle("outstats", "Statistics", "Detail attributes: particles, iterations, density error, "
            "mass, milliseconds, device.", True),
     _box(
