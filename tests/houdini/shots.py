@@ -14,7 +14,7 @@ from runnel_houdini.parameters import NODES
 from runnel_houdini.parm import Multi, walk
 from runnel_houdini.parm import parms as all_parms
 
-BOX_FACES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))
+BOX_FACES = ((2, 3, 1, 0), (5, 7, 6, 4), (1, 5, 4, 0), (6, 7, 3, 2), (4, 6, 2, 0), (3, 7, 5, 1))
 OTLS = Path(__file__).resolve().parents[2] / "houdini_hda" / "otls"
 
 
@@ -55,7 +55,7 @@ def upstream(make: Geometry | Callable[[float], Geometry], name: str = "in") -> 
     return node
 
 
-def node(kind: str, *inputs: SopNode | None, **parms: Any) -> SopNode:
+def node(kind: str, /, *inputs: SopNode | None, **parms: Any) -> SopNode:
     """A node of ours with the defaults of its asset."""
     declared = NODES[kind]
     made = SopNode(kind)

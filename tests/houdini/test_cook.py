@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hou_standin import Geometry, SopNode, world
-from runnel_houdini import callbacks, sessions
-from runnel_houdini.session import Session
 from shots import box, points, pool, pressed, upstream, values, water
 
 from runnel import Simulation, SimulationError
+from runnel_houdini import callbacks, sessions
+from runnel_houdini.session import Session
 
 
 def cooked(solver: SopNode, frame: float) -> Geometry:
@@ -381,13 +380,13 @@ def test_an_error_of_an_input_on_the_way() -> None:
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     import tempfile
 
     place = tmp_path / "tmp"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
-    yield place
+    return place
 
 
 def left(place: Path) -> list[str]:
