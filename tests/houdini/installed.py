@@ -131,6 +131,21 @@ class Component(hou.Parm):
         values[self._at] = value
         self._node._parms[self._name] = tuple(values)
 
+    def setExpression(
+        self,
+        expression: str,
+        language: Any = None,
+        replace_expression: bool = True,
+    ) -> None:
+        """Arithmetic of $F."""
+        values = self._node._parms[self._name]
+
+        def at(frame: float) -> tuple[float, ...]:
+            value = eval(expression.replace("$F", str(frame)), {"__builtins__": {}})
+            return (*values[: self._at], value, *values[self._at + 1 :])
+
+        self._node._parms[self._name] = at
+
 
 class ParmTuple:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -169,6 +184,9 @@ class _Around:
 class _Wired(hou.SopNode):
     """A node in a network."""
 
+    def updateParmStates(self) -> None:
+        """Conditions here are looked at when asked."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         name, self._house, self._kind = args
         super().__init__(name)
@@ -189,9 +207,11 @@ class _Wired(hou.SopNode):
         if parm_path in self._parms:
             return Parm(self, parm_path)
         whole, letter = parm_path[:-1], parm_path[-1:]
-        if whole not in self._entries or letter not in SUFFIXES.get(self._entries[whole].type, ""):
+        entry = self._entries.get(whole)
+        letters = SUFFIXES.get(entry.type, "") if entry else "xyz"
+        if whole not in self._parms or letter not in letters:
             return None
-        return Component(self, whole, SUFFIXES[self._entries[whole].type].index(letter))
+        return Component(self, whole, letters.index(letter))
 
     def parmTuple(self, parm_path: str) -> ParmTuple | None:
         return ParmTuple(self, parm_path) if parm_path in self._parms else None
@@ -257,8 +277,12 @@ class BoxSop(Made):
         super().__init__(*args, **kwargs)
         self._parms |= {"size": (1.0, 1.0, 1.0), "t": (0.0, 0.0, 0.0)}
 
+    def isTimeDependent(self, for_last_cook: bool = False) -> bool:
+        return any(callable(value) for value in self._parms.values())
+
     def _geometry_at(self, frame: float) -> Any:
-        sides = list(zip(self._parms["t"], self._parms["size"], strict=True))
+        centre = self._parms["t"](frame) if callable(self._parms["t"]) else self._parms["t"]
+        sides = list(zip(centre, self._parms["size"], strict=True))
         return box([t - s / 2 for t, s in sides], [t + s / 2 for t, s in sides])
 
 
@@ -380,6 +404,7 @@ class House:
         self.assets: dict[str, tuple[Asset, Path]] = {}
         self.nodes: dict[str, _Wired] = {}
         self._saved: dict[str, list[Any]] = {}
+        self._path = ""
 
     def node(self, path: str) -> Any:
         return Network("obj", self) if path == "/obj" else self.nodes.get(path.split("/")[-1])
@@ -412,10 +437,14 @@ class House:
         return True
 
     def save(self, file_name: str | None = None, save_to_recent_files: bool = True) -> None:
-        self._saved[str(file_name)] = [
+        self._path = str(file_name)
+        self._saved[self._path] = [
             (type(n), n._name, n._kind, n._parms, n._entries, [i and i._name for i in n._inputs])
             for n in self.nodes.values()
         ]
+
+    def path(self) -> str:
+        return self._path
 
     def load(
         self,
@@ -441,7 +470,9 @@ def enter(patch: pytest.MonkeyPatch) -> House:
         "setFrame": lambda frame: setattr(world.NOW, "frame", float(frame)),
         "applicationVersionString": lambda: "20.5.278 (stand-in)",
         "hda": types.SimpleNamespace(installFile=house.installFile),
-        "hipFile": types.SimpleNamespace(clear=house.clear, save=house.save, load=house.load),
+        "hipFile": types.SimpleNamespace(
+            clear=house.clear, save=house.save, load=house.load, path=house.path
+        ),
         "OpNodeType": OpNodeType,
     }
     for name, value in given.items():

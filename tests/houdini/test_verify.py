@@ -65,5 +65,5 @@ def test_functions_that_are_added_are_houdinis_too() -> None:
     for name in ("node", "nodeType", "copyNodesTo"):
         check_signature(getattr(house, name), stub()[name], f"hou.{name}")
     check_signature(house.installFile, members("hda")["installFile"], "hou.hda.installFile")
-    for name in ("clear", "save", "load"):
+    for name in ("clear", "save", "load", "path"):
         check_signature(getattr(house, name), members("hipFile")[name], f"hou.hipFile.{name}")
