@@ -347,6 +347,17 @@ def _invalidation(folder: Path) -> None:
     same(at(solver, 5).pointCount(), 256, "points after half of the source went")
 
 
+@check("an animated parameter counts at the start frame")
+def _animated(folder: Path) -> str:
+    solver = shot(network())
+    before = places(solver, 5).copy()
+    parm(solver, "gravityy").setExpression("-9.81 - 10 * ($F - 1)")
+    expect(np.array_equal(places(solver, 5), before), "gravity of frame 5 had an effect")
+    text = " ".join(solver.warnings())
+    expect("Gravity is animated" in text, f"no warning, only {text!r}")
+    return text
+
+
 @check("errors are on the node, in plain words")
 def _errors(folder: Path) -> str:
     solver = shot(network(), sourcefluid="nothing of that name")

@@ -147,18 +147,14 @@ class Component(hou.Parm):
         self._node._parms[self._name] = at
 
 
-class ParmTuple:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._node, self._name = args
+class ParmTuple(hou.ParmTuple):
+    """A parameter of an installed node, whole."""
 
     def __len__(self) -> int:
         return len(self.eval())
 
     def __getitem__(self, index: int) -> Parm:
         return Parm(self._node, self._name)
-
-    def eval(self) -> Any:
-        return self._node.evalParmTuple(self._name)
 
     def set(self, value: Any, language: Any = None, follow_parm_reference: bool = True) -> None:
         assert len(value) == len(self)

@@ -12,7 +12,7 @@ from runnel.spec import specs
 from runnel_houdini.parameters import COLLIDER, NODES, PREFIX, SOLVER, SOURCE
 from runnel_houdini.parm import Multi, Node, parms, walk
 from runnel_houdini.values import (
-    animated,
+    at_start,
     attribute_specs,
     body_settings,
     channels,
@@ -128,12 +128,14 @@ def test_time_scale_is_more_frames_to_a_second() -> None:
 
 def test_animated_parameters_are_read_at_the_start_frame() -> None:
     """Else the simulation would start anew with each frame."""
-    pane = Pane(SOLVER, gravity=lambda f: (0.0, -f, 0.0), viscosity1=lambda f: (f,))
-    now, start = evaluate(pane, SOLVER), evaluate(pane, SOLVER, 1.0)
-    assert (now["gravity"], start["gravity"]) == ((0.0, -7.0, 0.0), (0.0, -1.0, 0.0))
-    assert start["fluids"][0]["viscosity"] == 1.0
-    assert animated(SOLVER, now, start) == ["Fluids", "Gravity"]
-    assert animated(SOLVER, now, now) == []
+    moving = {"gravity": lambda f: (0.0, -f, 0.0), "viscosity1": lambda f: (f,)}
+    pane = Pane(SOLVER, colorrange=lambda f: (f, f + 1), **moving)
+    now = evaluate(pane, SOLVER)
+    values, labels = at_start(pane, now)
+    assert (now["gravity"], values["gravity"]) == ((0.0, -7.0, 0.0), (0.0, -1.0, 0.0))
+    assert values["fluids"][0]["viscosity"] == 1.0
+    assert values["colorrange"] == (7.0, 8.0), "what is only shown follows the time"
+    assert labels == ["Fluids", "Gravity"]
 
 
 def test_toggles_gate_their_values() -> None:

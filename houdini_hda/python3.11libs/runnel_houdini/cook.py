@@ -16,22 +16,15 @@ from .errors import plain_errors
 from .frames import Frame
 from .gather import Gathering
 from .inputs import Inputs, Watch
-from .parameters import SOLVER
+from .parameters import SHOWN, SOLVER
 from .parm import Parm, walk
 from .session import Session
-from .values import Values, channels, evaluate
+from .values import Values, at_start, channels, evaluate
 
 __all__ = ["cook_cache", "cook_collider", "cook_solver", "cook_source", "cook_surface"]
 
-# Parameters that say what is shown or kept, not what is simulated.
-_SHOWN = {
-    "simframe", "endframe", "livesim", "cacheenabled", "cachemem", "checkpointinterval",
-    "outgroups", "outstats", "outbodies", "colorby", "autocolorrange", "colorrange",
-    "loadfromdisk", "cachedir",
-}  # fmt: skip
 _OUTPUTS = [p for p in walk(SOLVER.items) if isinstance(p, Parm) and p.part == "output"]
-_SHOWN |= {p.name for p in _OUTPUTS}
-_BEYOND = 240  # frames that a simulation goes on for, once the end frame has been passed
+_BEYOND = 240  # frames that a live simulation may go on for, past the end frame
 
 
 def cook_solver(node: hou.SopNode) -> None:
@@ -48,6 +41,7 @@ def cook_solver(node: hou.SopNode) -> None:
         session = sessions.of(node)
         if values["loadfromdisk"] and _from_disk(geo, session, values, frame, now - frame):
             return
+        values, animated = at_start(node, values)
         inputs = Inputs(node, now)
         _set_memory(session, values)
         gathering = _up_to_date(session, node, values, inputs, frame)
@@ -61,7 +55,8 @@ def cook_solver(node: hou.SopNode) -> None:
         look = _look(values, now - frame, str(session.device))
         fluids = [(fluid.name, fluid.color) for fluid in session.scene.fluids]
         deliver(geo, found, fluids, look)
-        for note in (*gathering.notes, *found.notes, session.device.note):
+        notes = [f"{label} is animated; its value at the start frame counts." for label in animated]
+        for note in (*notes, *gathering.notes, *found.notes, session.device.note):
             if note:
                 node.addWarning(note)
 
@@ -91,7 +86,7 @@ def _up_to_date(
     session: Session, node: hou.SopNode, values: Values, inputs: Inputs, frame: int
 ) -> Gathering:
     """What feeds the session; anew if settings or inputs are not what it was begun with."""
-    key = (hou.fps(), sorted((n, repr(v)) for n, v in values.items() if n not in _SHOWN))
+    key = (hou.fps(), sorted((n, repr(v)) for n, v in values.items() if n not in SHOWN))
     gathering, watch = cast(Gathering | None, session.feeds), session.watch
     count = len(SOLVER.inputs)
     same = session.key == key and gathering is not None and frame <= gathering.last
@@ -99,8 +94,8 @@ def _up_to_date(
         if not watch.changed(inputs, count, float(frame)):
             gathering.inputs = inputs
             return gathering
-    last = int(values["endframe"])
-    last = max(last, frame + _BEYOND if frame > last else last, int(values["startframe"]))
+    # Playing beyond the end frame must not start anew.
+    last = max(int(values["endframe"]), int(values["startframe"]), frame) + _BEYOND
     folder = session.new_folder()
     gathering = Gathering(inputs, values, folder, hou.fps(), node.name(), last)
     watch = Watch()

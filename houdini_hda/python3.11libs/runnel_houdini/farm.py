@@ -21,7 +21,7 @@ from . import devices
 from .gather import Gathering
 from .inputs import Inputs
 from .parameters import SOLVER
-from .values import evaluate
+from .values import at_start, evaluate
 
 SCENE = "scene.json"
 DIGEST = "files.sha256"
@@ -55,7 +55,7 @@ class HandOver:
 
 def write_scene(node: hou.SopNode) -> HandOver:
     """Write the scene of a solver node with all its files; Esc interrupts."""
-    values = evaluate(node, SOLVER)
+    values, _ = at_start(node, evaluate(node, SOLVER))
     folder = str(values["cachedir"]).strip()
     if not folder:
         raise RunnelError("Cache Folder is empty: choose where the scene and its frames go.")

@@ -354,6 +354,14 @@ SOLVER: Final = Node(
 )  # fmt: skip
 
 
+# Parameters that say what is shown or kept, not what is simulated: they may change at any time.
+SHOWN: Final = frozenset({
+    "simframe", "endframe", "livesim", "cacheenabled", "cachemem", "checkpointinterval",
+    "outgroups", "outstats", "outbodies", "colorby", "autocolorrange", "colorrange",
+    "loadfromdisk", "cachedir", *(p.name for p in _output_toggles()),
+})  # fmt: skip
+
+
 # --- further nodes -------------------------------------------------------------------------------
 
 _GROUP = text("piecename", "Name", "Name of the piece; empty keeps the primitive attribute name.")

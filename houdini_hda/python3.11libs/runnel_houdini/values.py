@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from runnel.params import Collider, Force, Source
 from runnel.spec import Spec, specs
 
-from .parameters import ATTRIBUTES, PREFIX, SOLVER, SOURCE_KINDS
+from .parameters import ATTRIBUTES, PREFIX, SHOWN, SOLVER, SOURCE_KINDS
 from .parm import Multi, Node, Parm, walk
 
 Values = dict[str, Any]
@@ -57,17 +57,15 @@ def evaluate(node: Evaluates, declared: Node, frame: float | None = None) -> Val
     return values
 
 
-def animated(declared: Node, now: Values, start: Values) -> list[str]:
-    """Labels of parameters whose values differ."""
-    return [
-        item.label
-        for item in walk(declared.items)
-        if item.name in now and now[item.name] != start[item.name] and not _hidden(item)
-    ]
+def at_start(node: Evaluates, now: Values) -> tuple[Values, list[str]]:
+    """Values for a solver to simulate with: those of its start frame, but for what is only shown.
 
-
-def _hidden(item: Parm | Multi) -> bool:
-    return isinstance(item, Parm) and item.invisible
+    Also labels of parameters that are animated to no effect.
+    """
+    start = evaluate(node, SOLVER, float(now["startframe"]))
+    values = {name: now[name] if name in SHOWN else start[name] for name in start}
+    items = [item for item in walk(SOLVER.items) if item.name in now]
+    return values, [item.label for item in items if now[item.name] != values[item.name]]
 
 
 def _row(node: Evaluates, multi: Multi, number: int, frame: float | None) -> Values:

@@ -40,7 +40,7 @@ from .geometry import (
     PrimGroup,
     Vertex,
 )
-from .nodes import Node, OpNode, OpNodeTypeCategory, OpVerb, Parm, SopNode, SopVerb
+from .nodes import Node, OpNode, OpNodeTypeCategory, OpVerb, Parm, ParmTuple, SopNode, SopVerb
 from .scene import (
     InterruptableOperation,
     applicationVersion,
@@ -76,6 +76,7 @@ __all__ = [
     "PackedGeometry",
     "PackedPrim",
     "Parm",
+    "ParmTuple",
     "Point",
     "PointGroup",
     "Polygon",

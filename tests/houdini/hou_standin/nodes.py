@@ -24,6 +24,10 @@ class Parm:
     def eval(self) -> Any:
         return self._node.evalParm(self._name)
 
+    def evalAtFrame(self, frame: float) -> Any:
+        with world.at_frame(frame):
+            return self.eval()
+
     def set(
         self,
         value: Any,
@@ -35,6 +39,18 @@ class Parm:
 
     def pressButton(self, arguments: Any = {}) -> None:  # noqa: B006  as in the stub
         self._node._buttons[self._name]()
+
+
+class ParmTuple:
+    def __init__(self, *args, **kwargs) -> None:
+        self._node, self._name = args
+
+    def eval(self) -> Any:
+        return self._node.evalParmTuple(self._name)
+
+    def evalAtFrame(self, frame: float) -> Any:
+        with world.at_frame(frame):
+            return self.eval()
 
 
 class Node:
@@ -75,6 +91,9 @@ class OpNode(Node):
 
     def parm(self, parm_path: str) -> Parm | None:
         return Parm(self, parm_path) if parm_path in self._parms else None
+
+    def parmTuple(self, parm_path: str) -> ParmTuple | None:
+        return ParmTuple(self, parm_path) if parm_path in self._parms else None
 
     def evalParm(self, parm_path: str) -> Any:
         if parm_path not in self._parms:

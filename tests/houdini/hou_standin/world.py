@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +32,16 @@ NOW = Now()
 def restart() -> None:
     """As if Houdini had just been started."""
     NOW.__init__()  # type: ignore[misc]
+
+
+@contextmanager
+def at_frame(frame: float) -> Iterator[None]:
+    """The clock stands elsewhere for a moment."""
+    kept, NOW.frame = NOW.frame, frame
+    try:
+        yield
+    finally:
+        NOW.frame = kept
 
 
 def new_data_id() -> int:
