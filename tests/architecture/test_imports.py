@@ -31,7 +31,7 @@ LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 800, 60
 
 # From the bottom up: a module imports from rows above its own here, or from its own package.
 LAYERS = (
-    "errors kernels presets images",
+    "errors interpreter kernels presets images",
     "spec mesh_formats solver.calibration export.binjson export.geometry",
     "params export.bgeo_read",
     "points meshes particles collider_maps solver.model solver.acceleration",

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeviceError
+from ..interpreter import find_interpreter
 from . import linker
 
 if TYPE_CHECKING:
@@ -158,13 +159,8 @@ def _use_own_linker() -> None:
 
 
 def interpreter() -> str:
-    """A Python to start processes with; inside some hosts sys.executable is the host."""
-    if "python" in Path(sys.executable).name.lower() or "hython" in Path(sys.executable).name:
-        return sys.executable
-    for name in ("bin/python3", "bin/python", "python.exe", "bin/python.exe"):
-        if (candidate := Path(sys.prefix) / name).exists():
-            return str(candidate)
-    return sys.executable
+    """A Python to start processes with."""
+    return find_interpreter() or sys.executable
 
 
 def _announce_intel() -> None:
