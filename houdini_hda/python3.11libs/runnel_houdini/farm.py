@@ -90,7 +90,7 @@ def _write_json(path: Path, scene: Scene) -> None:
 
 def _files(folder: Path) -> list[Path]:
     """What a hand-over wrote; nothing else is touched."""
-    kinds = (".ply", ".bgeo", ".vdb")
+    kinds = (".ply", ".bgeo", ".vdb", ".png", ".jpg", ".jpeg", ".tif", ".tiff")
     return sorted(p for p in folder.iterdir() if p.suffix in kinds and p.is_file())
 
 

@@ -7,7 +7,8 @@ that live the files of moving inputs are written frame by frame, just ahead of t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from .pieces import Piece, pieces
 from .values import Table, Values
 
 EMITTER_ONLY = ("rate", "speed", "frames", "inherit_velocity")
+MAPS = ("friction_map", "bounce_map", "stickiness_map")
 MULTIPLES = ("viscosity", "surfacetension")  # of the fluid's own, on points
 # Attributes of points that the solver knows, or computes itself.
 OWN = {*ATTRIBUTES.values(), "volume", "kernel_radius", "birth", "expiry", "source_id"} - {"id"}
@@ -149,7 +151,7 @@ class Gathering:
             )
         if kind != "emitter":
             table = {key: value for key, value in table.items() if key not in EMITTER_ONLY}
-        own_speed = mean_velocity(geo, piece) / self.values["timescale"]
+        own_speed = mean_velocity(piece) / self.values["timescale"]
         table["velocity"] = [float(c) for c in own_speed + np.array(table.get("velocity", [0] * 3))]
         return self._with_defaults(table)
 
@@ -239,10 +241,34 @@ class Gathering:
             table = common | own
             table["name"] = self._unique("collider", piece.name or f"{kind}_{number}")
             free = table.get("body") in ("rigid", "deformable")
-            file = self._mesh(f"{kind}_{number}", geo, piece, index, moves and not free)
-            table["shape"] = {"mesh": file}
+            own_file = f"{kind}_{number}"
+            attributes = self._maps(table, own_file, piece)
+            moving = moves and not free
+            table["shape"] = {"mesh": self._mesh(own_file, geo, piece, index, moving, attributes)}
             found.append(table)
         return found
+
+    def _maps(self, table: Table, name: str, piece: Piece) -> list[str]:
+        """Bring images that a piece names into the folder; point attributes its mesh needs."""
+        needed = ["uv"] if table.get("wet_map", "none") != "none" else []
+        for key in MAPS:
+            value = str(table.get(key, "")).strip()
+            if not value:
+                table.pop(key, None)
+            elif (image := Path(value)).suffix:
+                if not image.is_file():
+                    raise RunnelError(f"{table['name']}: there is no image {image} ({key}).")
+                table[key] = f"{name}_{key}{image.suffix}"
+                shutil.copyfile(image, self.folder / table[key])
+                needed.append("uv")
+            else:
+                needed.append(value)
+        for lost in sorted({n for n in needed if _column(piece, n) is None}):
+            raise RunnelError(
+                f"{table['name']}: its map needs the point attribute {lost!r}. Promote it to "
+                "points if it is on vertices or primitives."
+            )
+        return needed
 
     def _forces(self) -> list[Table]:
         geo = self.inputs.at(FORCES, self.first)
@@ -272,7 +298,15 @@ class Gathering:
 
     # --- files -----------------------------------------------------------------------------------
 
-    def _mesh(self, name: str, geo: hou.Geometry, piece: Piece, index: int, moves: bool) -> Any:
+    def _mesh(
+        self,
+        name: str,
+        geo: hou.Geometry,
+        piece: Piece,
+        index: int,
+        moves: bool,
+        attributes: Collection[str] = (),
+    ) -> Any:
         """Write a piece's mesh; the value of `mesh` in a shape."""
         if piece.vdb is not None:
             if moves:
@@ -284,9 +318,10 @@ class Gathering:
             return path.name
         if not moves:
             path = self.folder / f"{name}.ply"
-            _write_mesh(path, geo, piece)
+            _write_mesh(path, geo, piece, attributes)
             return path.name
-        part = Moving(index, piece.name, f"{name}_####.ply", _write_mesh)
+        write = partial(_write_mesh, attributes=attributes)
+        part = Moving(index, piece.name, f"{name}_####.ply", write)
         self.moving.append(part)
         self.need(self.first)
         return {"file": part.pattern, "frames": [self.first, self.last]}
@@ -302,10 +337,18 @@ class Gathering:
         return name
 
 
-def _write_mesh(path: Path, geo: hou.Geometry, piece: Piece) -> None:
+def _write_mesh(
+    path: Path, geo: hou.Geometry, piece: Piece, attributes: Collection[str] = ()
+) -> None:
+    """A mesh with some of its point attributes: uv, and those that scale friction and the like."""
     assert piece.vertices is not None
     assert piece.corners is not None
-    write_mesh(path, Mesh(piece.vertices, piece.corners, {}))
+    found: dict[str, Array] = {}
+    for name in attributes:
+        values = _column(piece, name)
+        if values is not None:
+            found[name] = (values[:, :2] if name == "uv" else values).astype(np.float32)
+    write_mesh(path, Mesh(piece.vertices, piece.corners, found))
 
 
 def _clean(name: str) -> str:
@@ -313,10 +356,16 @@ def _clean(name: str) -> str:
     return re.sub(r"[^\w.:@+ -]", "_", name).strip()[:64] or "_"
 
 
-def mean_velocity(geo: hou.Geometry, piece: Piece) -> Array:
+def mean_velocity(piece: Piece) -> Array:
     """Of the points of a piece (3,); zero without v."""
-    given = point_values(geo, "v")
-    if given is None or given.ndim != 2 or piece.used is None:
+    given = _column(piece, "v")
+    if given is None or given.ndim != 2:
         return np.zeros(3)
-    mean: Array = given[piece.used].mean(axis=0, dtype=np.float64)
+    mean: Array = given.mean(axis=0, dtype=np.float64)
     return mean
+
+
+def _column(piece: Piece, name: str) -> Array | None:
+    """A point attribute of a piece."""
+    values = None if piece.geo is None else point_values(piece.geo, name)
+    return None if values is None else values[piece.used]

@@ -388,6 +388,15 @@ SOURCE: Final = Node(
 _NOT_BODY = "{ body == static } { body == animated }"
 _NO_WET = "{ wetmap == none }"
 
+
+def _map_parm(what: str) -> tuple[Parm, ...]:
+    words = (
+        f"Scales {what} over the surface: an image (.png, .jpg, .tif) through the point attribute "
+        "uv, black 0 and white 1, or the name of a point attribute of 0 to 1."
+    )
+    return _knob("collider", f"{what}_map", type="file", chooser="read", default=("",), help=words)
+
+
 COLLIDER: Final = Node(
     name="fluid_collider", label="Runnel Collider", icon="SOP_collisionsource",
     summary="Gives geometry the settings of a collider or a body.",
@@ -412,10 +421,12 @@ COLLIDER: Final = Node(
         ),
         _box(
             "mapbox", "Maps",
-            _knob("collider", "friction_map", type="file", chooser="read", default=("",)),
-            _knob("collider", "bounce_map", type="file", chooser="read", default=("",)),
-            _knob("collider", "stickiness_map", type="file", chooser="read", default=("",)),
-            _knob("collider", "wet_map"),
+            _map_parm("friction"),
+            _map_parm("bounce"),
+            _map_parm("stickiness"),
+            _knob("collider", "wet_map", help="Images of where fluid has touched, one a frame, "
+                  "through the point attribute uv; written when simulating to disk: red how wet "
+                  "(0 to 1), green how long [s; PNG: ms of 65 535], blue now."),
             _knob("collider", "wet_map_size", disable=_NO_WET),
             _knob("collider", "drying_time", default=(5.0,), disable=_NO_WET),
             _knob("collider", "wet_friction", disable=_NO_WET),

@@ -31,6 +31,7 @@ class Piece:
     vertices: Floats | None = None
     corners: Ints | None = None  # triangles (m, 3)
     used: NDArray[np.int64] | None = None  # numbers of the points it has
+    geo: hou.Geometry | None = None  # that these are points of: unpacked, divided
     vdb: hou.Geometry | None = None
 
     @property
@@ -56,7 +57,7 @@ def _of_points(geo: hou.Geometry) -> list[Piece]:
         settings = _detail(geo)
         if first is not None:
             settings |= {a.name(): first.attribValue(a) for a in carried}
-        found.append(Piece(name, _own(settings), used=members))
+        found.append(Piece(name, _own(settings), used=members, geo=geo))
     return found
 
 
@@ -78,7 +79,8 @@ def _of_polygons(geo: hou.Geometry) -> list[Piece]:
         if first is not None:
             settings |= {a.name(): first.attribValue(a) for a in carried}
         shape = corners.reshape(-1, 3).astype(np.int32)
-        found.append(Piece(name, _own(settings), mesh.points[used], shape, used.astype(np.int64)))
+        numbers = used.astype(np.int64)
+        found.append(Piece(name, _own(settings), mesh.points[used], shape, numbers, geo))
     return found
 
 
