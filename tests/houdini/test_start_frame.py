@@ -1,4 +1,4 @@
-"""What is read at the start frame, and what comes after the end frame."""
+"""What is read at the start frame."""
 
 from __future__ import annotations
 
@@ -28,13 +28,3 @@ def test_what_is_only_shown_may_be_animated() -> None:
     assert solver.warnings() == ()
     solver._cook(4)
     assert np.array_equal(values(solver._cook(3), "Cd"), before)
-
-
-def test_playing_beyond_the_end_frame_goes_on() -> None:
-    solver = pool(endframe=2)
-    solver._cook(2)
-    sim = sessions.of(solver).sim
-    beyond = values(solver._cook(4), "P")
-    assert solver.errors() == ()
-    assert sessions.of(solver).sim is sim, "the simulation went on"
-    assert np.array_equal(beyond, values(pool()._cook(4), "P")), "the end has no say in it"
