@@ -46,3 +46,12 @@ def test_first_shot(nodes: dict[str, Any]) -> None:
     pillar = (np.abs(places - (1.6, 0.5, 0.5)) < (0.05, 0.45, 0.05)).all(axis=1)
     assert not pillar.any(), "nothing is inside of the pillar"
     assert hou.frame() == 10
+
+
+def test_a_surface_below_it_leaves_bodies_out(nodes: dict[str, Any]) -> None:
+    nodes["solver"].parm("particlesep").set(0.1)
+    surface = nodes["geo"].createNode("runnel::fluid_surface::1.0", "surface")
+    surface.setInput(0, nodes["solver"])
+    geo = verify.at(surface, 2)
+    assert geo.primCount() > 100
+    assert values(geo, "P")[:, 0].max() < 1.3, "the crate at 2.3 m is no fluid"

@@ -163,7 +163,8 @@ def _particles(geo: hou.Geometry, wanted: list[str]) -> dict[str, Array]:
         values = point_values(geo, name)
         if values is not None and name not in ("P", "pscale"):
             found[_CORE_NAMES.get(name, name)] = values
-    return found
+    real = found["radius"] > 0  # points of bodies beside the particles have none
+    return {name: values[real] for name, values in found.items()}
 
 
 def _add_mesh(geo: hou.Geometry, mesh: Mesh, name: str = "") -> None:
