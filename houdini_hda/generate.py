@@ -390,8 +390,8 @@ def _help_items(items: tuple[Item, ...], level: int) -> Iterator[str]:
 
 
 def _help_entry(label: str, name: str, words: str) -> Iterator[str]:
-    # Square brackets would be links.
-    plain = words.replace("[", "(").replace("]", ")")
+    # Square brackets would be links, pairs of asterisks bold.
+    plain = words.replace("[", "(").replace("]", ")").replace("*", "`*`")
     yield from (f"    {label}:", f"        #id: {name}", f"        {plain}", "")
 
 
