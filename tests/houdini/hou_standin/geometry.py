@@ -598,6 +598,7 @@ class Geometry:
             primitives=numeric["Prim"],
             detail=numeric["Global"],
             point_groups={n: _mask(m, self._count) for n, m in self._groups["Point"].items()},
+            primitive_groups={n: _mask(m, len(sizes)) for n, m in self._groups["Prim"].items()},
             corners=np.array(corners, np.int32),
             starts=(np.cumsum(sizes) - sizes).astype(np.int32),
             sizes=sizes,
@@ -615,10 +616,12 @@ class Geometry:
         for number in range(len(parsed.sizes)):
             corners = parsed.polygon(number).tolist()
             self._prims.append(_PrimData(primType.Polygon, corners))
-        self._groups["Point"] = {
-            name: set(np.flatnonzero(members).tolist())
-            for name, members in parsed.point_groups.items()
-        }
+        for owner, groups in (
+            ("Point", parsed.point_groups), ("Prim", parsed.primitive_groups)
+        ):  # fmt: skip
+            self._groups[owner] = {
+                name: set(np.flatnonzero(members).tolist()) for name, members in groups.items()
+            }
 
 
 def _new_column(default: Any, rows: int) -> _Column:
