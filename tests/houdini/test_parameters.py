@@ -242,3 +242,11 @@ def test_kind_of_a_piece(
     attributes: dict[str, str], default: str, of_points: bool, kind: str
 ) -> None:
     assert kind_of_piece(attributes, default, of_points) == kind
+
+
+def test_a_locked_end_of_a_range_is_cores_own() -> None:
+    for node in NODES.values():
+        for parm in parms(node.items):
+            if parm.spec is not None and parm.type in ("float", "integer"):
+                for end, locked, hard in zip(parm.range, parm.locked, parm.spec.hard, strict=True):
+                    assert not locked or end == hard, parm.name

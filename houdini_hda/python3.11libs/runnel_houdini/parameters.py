@@ -106,7 +106,8 @@ def _body_parms(prefix: str = "", unless: str = "") -> tuple[Item, ...]:
         _knob("collider", "mass", f"{prefix}mass", disable=unless, default=(1.0,)),
         _knob("collider", "velocity", f"{prefix}velocity", disable=unless),
         _knob("collider", "angular_velocity", f"{prefix}angularvelocity", disable=unless),
-        _knob("collider", "lock_translation", f"{prefix}locktranslation", disable=unless),
+        _knob("collider", "lock_translation", f"{prefix}locktranslation", disable=unless,
+              help="Axes of the world that a body's centre does not move along."),
         _knob("collider", "lock_rotation", f"{prefix}lockrotation", disable=unless),
         _knob("collider", "contact_friction", f"{prefix}contactfriction", disable=unless),
         _knob("collider", "stretch_compliance", f"{prefix}stretchcompliance", disable=soft),
@@ -212,12 +213,16 @@ _FLUIDS = _tab(
             button("editpreset#", "Edit", "Copies the preset's values below and turns to Custom.",
                    "edit_preset", disable="{ preset# == custom }", row_callback=True),
             *_knob("fluid", "density", "density#", hide=_CUSTOM),
-            *_knob("fluid", "viscosity", "viscosity#", hide=_CUSTOM),
-            *_knob("fluid", "surface_tension", "surfacetension#", hide=_CUSTOM),
+            *_knob("fluid", "viscosity", "viscosity#", hide=_CUSTOM,
+                   help="Damping, not in SI units: 0 is inviscid, 10 honey, 75 toothpaste at a "
+                        "separation of millimetres. Each 0.5 costs a pass over the particles."),
+            *_knob("fluid", "surface_tension", "surfacetension#", hide=_CUSTOM,
+                   help="Not in SI units: 0 none, 1 beads strongly. Large scenes want 0."),
             *_knob("fluid", "vorticity", "vorticity#", hide=_CUSTOM),
             toggle("usecolor#", "Own Colour", "Off: each fluid has a colour of a palette.", False,
                    hide=_CUSTOM, join=True, nolabel=True),
-            *_knob("fluid", "color", "color#", hide=_CUSTOM, type="color", gate="usecolor#"),
+            *_knob("fluid", "color", "color#", hide=_CUSTOM, type="color", gate="usecolor#",
+                   label="Colour", help="Colour of the fluid, as displayed (sRGB)."),
         ),
     ),
 )  # fmt: skip
@@ -381,7 +386,7 @@ SOURCE: Final = Node(
         _knob("source", "spacing", "particlesep", label="Particle Separation", default=(0.1,),
               gate="useparticlesep"),
         _source_parms("kind"),
-        _knob("source", "seed", default=(0,), range=(0, 100)),
+        _knob("source", "seed", default=(0,), range=(0, 100), locked=(True, False)),
     )),
 )  # fmt: skip
 
