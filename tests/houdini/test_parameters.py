@@ -159,6 +159,11 @@ def test_fluids_by_rows() -> None:
     assert len({f.color for f in scene.fluids}) == 3
 
 
+def test_colours_are_linear_in_houdini_and_displayed_in_scenes() -> None:
+    scene = scene_of(usecolor1=1, color1=(0.0, 0.214041, 1.0))
+    assert scene.fluids[0].color == pytest.approx((0.0, 0.5, 1.0), abs=1e-5)
+
+
 def test_ground_and_forces() -> None:
     scene = scene_of(
         groundplane=1, groundheight=-0.5, colliderfriction=0.3, forces=2, forcekind2="vortex",

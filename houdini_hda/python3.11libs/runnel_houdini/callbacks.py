@@ -10,6 +10,7 @@ import hou
 
 from runnel import RunnelError
 from runnel.presets import PRESETS
+from runnel.preview.colors import to_linear
 
 from . import devices, farm, sessions
 
@@ -49,7 +50,7 @@ def edit_preset(node: hou.OpNode, row: int) -> None:
     for name, key in _PRESET_KEYS.items():
         _set(node, f"{name}{row}", float(getattr(preset, key)))
     _set(node, f"usecolor{row}", 1)
-    for axis, value in zip("rgb", preset.color, strict=True):
+    for axis, value in zip("rgb", to_linear(preset.color), strict=True):
         _set(node, f"color{row}{axis}", float(value))
     _set(node, f"preset{row}", "custom")
 

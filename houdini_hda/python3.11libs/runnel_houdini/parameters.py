@@ -222,7 +222,8 @@ _FLUIDS = _tab(
             toggle("usecolor#", "Own Colour", "Off: each fluid has a colour of a palette.", False,
                    hide=_CUSTOM, join=True, nolabel=True),
             *_knob("fluid", "color", "color#", hide=_CUSTOM, type="color", gate="usecolor#",
-                   label="Colour", help="Colour of the fluid, as displayed (sRGB)."),
+                   label="Colour", help="Colour of the fluid, for Cd.",
+                   default=(0.0, 0.17, 0.45)),
         ),
     ),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from runnel.params import Collider, Force, Source
+from runnel.preview.colors import to_srgb
 from runnel.spec import Spec, specs
 
 from .parameters import ATTRIBUTES, PREFIX, SHOWN, SOLVER, SOURCE_KINDS
@@ -142,6 +143,8 @@ def fluids(values: Values) -> list[Table]:
         table = _read(row, rows, "fluid")
         preset = table.pop("preset")
         table["name"] = table["name"] or f"fluid_{i + 1}"
+        if "color" in table:  # Houdini's colours are linear, core's as displayed
+            table["color"] = [round(float(c), 6) for c in to_srgb(table["color"])]
         found.append(table if preset == "custom" else {"name": table["name"], "preset": preset})
     return found
 
