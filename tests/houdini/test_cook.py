@@ -6,6 +6,7 @@ import gc
 from pathlib import Path
 from typing import Any
 
+import hou
 import numpy as np
 import pytest
 from hou_standin import Geometry, SopNode, world
@@ -13,6 +14,8 @@ from shots import box, points, pool, pressed, upstream, values, water
 
 from runnel import Simulation, SimulationError
 from runnel_houdini import callbacks, sessions
+from runnel_houdini.gather import Gathering
+from runnel_houdini.inputs import Inputs
 from runnel_houdini.session import Session
 
 
@@ -154,6 +157,13 @@ def test_between_frames_particles_fly_on() -> None:
     place, speed = values(whole, "P").copy(), values(whole, "v").copy()
     between = cooked(solver, 3.5)
     assert np.allclose(values(between, "P"), place + 0.5 / 24 * speed, atol=1e-6)
+
+
+def test_between_frames_of_a_moving_input(starts: list[int]) -> None:
+    solver = pool(upstream(lambda f: box((0, 0, 0), (0.5, 0.5, 0.5 + 0.001 * f))))
+    for frame in (1, 2, 2.25, 2.5, 3, 2.5, 2):
+        assert cooked(solver, frame).pointCount() == 125
+    assert starts == [1]
 
 
 def test_live_simulation_off() -> None:
@@ -374,6 +384,42 @@ def test_an_error_of_an_input_on_the_way() -> None:
     assert "Input 2" in solver.errors()[0]
     assert "gone at frame 4" in solver.errors()[0]
     cooked(solver, 3)
+
+
+def test_an_input_that_is_mended_is_tried_again() -> None:
+    broken = [True]
+
+    def wall(frame: float) -> Geometry:
+        if broken[0] and frame == 4:
+            raise hou.OperationFailed("Missing file")
+        return box((2, 0, 0), (3, 1, 1))
+
+    source = upstream(wall)
+    solver = pool(water(), source)
+    cooked(solver, 3)
+    solver._cook(6)
+    assert "Input 2 could not be cooked at frame 4: Missing file" in solver.errors()[0]
+    broken[0] = False
+    source._dirty()
+    assert cooked(solver, 6).pointCount() == 125
+
+
+def test_inputs_are_let_go_after_a_cook(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    elsewhere = Inputs._elsewhere
+
+    def noted(self: Inputs, index: int, frame: float) -> Geometry | None:
+        held.append(len(self._kept))
+        return elsewhere(self, index, frame)
+
+    monkeypatch.setattr(Inputs, "_elsewhere", noted)
+    solver = pool(water(), upstream(lambda f: box((2, 0, 0), (3, 1, 1))))
+    cooked(solver, 8)
+    assert len(held) >= 6
+    assert max(held) <= 4  # what the four inputs give now
+    feeds = session(solver).feeds
+    assert isinstance(feeds, Gathering)
+    assert feeds.inputs._kept == {}
 
 
 # --- nothing is left behind -----------------------------------------------------------------------

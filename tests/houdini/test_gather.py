@@ -144,6 +144,18 @@ def test_points_are_emitted_each_frame(tmp_path: Path) -> None:
     assert sorted(set(values(geo, "born").tolist())) == [1, 2, 4]
 
 
+def test_rain_that_begins_later() -> None:
+    def rain(frame: float) -> Geometry:
+        geo = points(some(4), heat=np.full(4, frame))
+        return geo if frame >= 3 else points(some(0), heat=np.zeros(0))
+
+    solver = pool(upstream(rain), sourcekind="emitter")
+    counts = [solver._cook(frame).pointCount() for frame in range(1, 5)]
+    assert solver.errors() == ()
+    assert counts == [0, 0, 0, 4]
+    assert values(solver._geometry, "heat").tolist() == [3.0] * 4
+
+
 def test_a_source_node_sets_pieces_apart(tmp_path: Path) -> None:
     jet = marked(
         "fluid_source", box((0.8, 0.8, 0.1), (0.9, 0.9, 0.4)), piecename="jet", kind="emitter",
@@ -187,7 +199,7 @@ def test_a_moving_collider_is_a_file_a_frame(tmp_path: Path) -> None:
     made = gathering(solver, tmp_path)
     it = made.scene()
     shape = it.colliders[0].shape
-    assert it.mesh_frames(shape) == [1, 2, 3, 4, 5]
+    assert it.mesh_frames(shape) == [1, 2, 3, 4, 5, 6]
     assert sorted(p.name for p in tmp_path.glob("collider*")) == ["collider_1_0001.ply"]
     made.need(4)
     assert read_mesh(tmp_path / "collider_1_0004.ply").bounds[0][0] == pytest.approx(0.4)

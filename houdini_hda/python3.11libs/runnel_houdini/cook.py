@@ -45,7 +45,10 @@ def cook_solver(node: hou.SopNode) -> None:
         inputs = Inputs(node, now)
         _set_memory(session, values)
         gathering = _up_to_date(session, node, values, inputs, frame)
-        found = _simulated(session, values, gathering, frame)
+        try:
+            found = _simulated(session, values, frame)
+        finally:
+            inputs.forget()
         if found is None:
             geo.clear()
             node.addWarning(f"Frame {frame} is not simulated: Live Simulation is off.")
@@ -91,7 +94,7 @@ def _up_to_date(
     count = len(SOLVER.inputs)
     same = session.key == key and gathering is not None and frame <= gathering.last
     if same and gathering is not None and watch is not None:
-        if not watch.changed(inputs, count, float(frame)):
+        if not watch.changed(inputs, count):
             gathering.inputs = inputs
             return gathering
     # Playing beyond the end frame must not start anew.
@@ -99,15 +102,17 @@ def _up_to_date(
     folder = session.new_folder()
     gathering = Gathering(inputs, values, folder, hou.fps(), node.name(), last)
     watch = Watch()
-    watch.changed(inputs, count, float(frame))
+    watch.changed(inputs, count)
     session.begin(gathering.scene(), devices.pick(str(values["device"])), key, gathering)
     session.watch = watch
     return gathering
 
 
-def _simulated(session: Session, values: Values, gathering: Gathering, frame: int) -> Frame | None:
+def _simulated(session: Session, values: Values, frame: int) -> Frame | None:
     wanted = channels(values)
-    if not session.has(frame, wanted) and not values["livesim"]:
+    if session.has(frame, wanted):
+        return session.at(frame, wanted, lambda share: None)
+    if not values["livesim"]:
         return None
     gap = session.gap(frame)
     with hou.InterruptableOperation("Simulating fluid", open_interrupt_dialog=gap > 1) as operation:

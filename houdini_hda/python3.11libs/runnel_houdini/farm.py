@@ -70,8 +70,8 @@ def write_scene(node: hou.SopNode) -> HandOver:
     gathering = Gathering(inputs, values, place, hou.fps(), node.name(), last)
     scene = gathering.scene()
     with hou.InterruptableOperation("Writing scene", open_interrupt_dialog=True) as operation:
-        count = max(1, last - gathering.first)
-        for frame in range(gathering.first, last + 1) if gathering.moving else ():
+        count = last + 1 - gathering.first
+        for frame in range(gathering.first, last + 2) if gathering.moving else ():
             operation.updateProgress((frame - gathering.first) / count)
             gathering.need(frame)
     _write_json(place / SCENE, scene)

@@ -74,6 +74,12 @@ class Gathering:
     def first(self) -> int:
         return int(self.values["startframe"])
 
+    @property
+    def frames(self) -> list[int]:
+        """First and last frame of files that move. One beyond the scene's: in its last frame too
+        a collider moves, whether or not the scene goes on."""
+        return [self.first, self.last + 1]
+
     def scene(self) -> Scene:
         """The scene; files of all that stands still, and of the first frame, are written."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +102,7 @@ class Gathering:
         inputs = inputs or self.inputs
         for part in self.moving:
             path = part.path(self.folder, frame)
-            if frame > self.last or path.exists():
+            if frame > self.last + 1 or path.exists():
                 continue
             geo = inputs.at(part.index, frame)
             found = [] if geo is None else pieces(geo, as_points=part.pattern.endswith(".bgeo"))
@@ -105,8 +111,8 @@ class Gathering:
                     part.write(path, geo, piece)
                     break
             else:
-                if part.pattern.endswith(".bgeo"):  # no points, nothing emitted
-                    write_bgeo(path, Geometry(0, points={"P": np.zeros((0, 3), np.float32)}))
+                if part.pattern.endswith(".bgeo") and geo is not None:  # nothing is emitted
+                    part.write(path, geo, _nothing(geo))
                     continue
                 name = f" {part.piece!r}" if part.piece else ""
                 raise RunnelError(
@@ -122,6 +128,8 @@ class Gathering:
             raise RunnelError("The first input has no geometry: wire in a source.")
         default = str(self.values["sourcekind"])
         found = pieces(geo, as_points=default == "points")
+        if not found and default == "emitter" and self.inputs.moves(SOURCE):
+            found = [_nothing(geo)]  # points will come
         if not found:
             raise RunnelError("The first input is empty at the start frame: there is no source.")
         sources: list[Table] = []
@@ -174,7 +182,7 @@ class Gathering:
             part = Moving(SOURCE, piece.name, f"{number}_####.bgeo", write)
             self.moving.append(part)
             self.need(self.first)
-            points: Any = {"file": part.pattern, "frames": [self.first, self.last]}
+            points: Any = {"file": part.pattern, "frames": self.frames}
         else:
             path = self.folder / f"{number}.bgeo"
             write(path, geo, piece)
@@ -324,7 +332,7 @@ class Gathering:
         part = Moving(index, piece.name, f"{name}_####.ply", write)
         self.moving.append(part)
         self.need(self.first)
-        return {"file": part.pattern, "frames": [self.first, self.last]}
+        return {"file": part.pattern, "frames": self.frames}
 
     def _unique(self, kind: str, name: str) -> str:
         taken = self._names.setdefault(kind, set())
@@ -335,6 +343,11 @@ class Gathering:
             name = f"{base}_{count}"
         taken.add(name)
         return name
+
+
+def _nothing(geo: hou.Geometry) -> Piece:
+    """A piece of no points."""
+    return Piece("", used=np.zeros(0, np.int64), geo=geo)
 
 
 def _write_mesh(

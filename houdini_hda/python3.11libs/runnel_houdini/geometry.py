@@ -111,7 +111,8 @@ def _polygons_only(geo: hou.Geometry) -> hou.Geometry:
     if geo.countPrimType(hou.primType.Polygon) == geo.primCount():
         return geo
     converted = _verb("convert", geo)  # spheres, tubes, NURBS, polygon soups
-    copy = hou.Geometry(geo if converted is None else converted)
+    copy = hou.Geometry()
+    copy.merge(geo if converted is None else converted)
     others = [prim for prim in copy.prims() if prim.type() != hou.primType.Polygon]
     if others:
         copy.deletePrims(others, keep_points=True)
@@ -195,9 +196,12 @@ def set_attribute(
         blank: Any = "" if isinstance(values, list) else 0 if values.dtype.kind == "i" else 0.0
         wide = not isinstance(values, list) and values.ndim == 2
         default = (blank,) * values.shape[1] if wide and not isinstance(values, list) else blank
-        attrib = geo.addAttrib(owner, name, default)
+        attrib = geo.addAttrib(owner, name, default, transform_as_normal=name == "N")
         if wide and name in _MEANING:
-            attrib.setOption("type", _MEANING[name])
+            try:
+                attrib.setOption("type", _MEANING[name])
+            except hou.Error:
+                pass  # a hint for other nodes, no more
     if isinstance(values, list):
         _set_texts(geo, of_prims, name, values, first)
     elif rows + first:

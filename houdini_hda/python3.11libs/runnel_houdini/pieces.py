@@ -89,7 +89,8 @@ def _of_vdbs(geo: hou.Geometry) -> list[Piece]:
     numbers = [prim.number() for prim in geo.prims() if prim.type() == hou.primType.VDB]
     found = []
     for number in numbers:
-        alone = hou.Geometry(geo)
+        alone = hou.Geometry()
+        alone.merge(geo)
         alone.deletePrims([p for p in alone.prims() if p.number() != number], keep_points=True)
         (prim,) = alone.prims()
         carried = [a for a in alone.primAttribs() if a.name().startswith(PREFIX)]

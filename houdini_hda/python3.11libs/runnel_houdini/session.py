@@ -11,7 +11,8 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ import numpy as np
 
 from runnel import RunnelError, Scene, Simulation
 from runnel.backends.devices import DeviceInfo
+from runnel.solids import Solid as SceneSolid
 from runnel.solids import solids_of
 
 from .caches import CacheReader
@@ -39,7 +41,7 @@ class Feeds(Protocol):
 class Watches(Protocol):
     """Knows whether inputs are what they were."""
 
-    def changed(self, inputs: Any, count: int, frame: float) -> bool: ...
+    def changed(self, inputs: Any, count: int) -> bool: ...
 
 
 @dataclass
@@ -68,6 +70,7 @@ class Session:
         self._finalizer = weakref.finalize(self, self._holder.release)
         self._wanted: set[str] = set()
         self._started = 0.0
+        self._solids: list[SceneSolid] | None = None  # of the scene; None: not looked yet
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -100,6 +103,7 @@ class Session:
         self._holder.release()
         self.memory.clear()
         self.scene = self.device = self.key = self.failure = self.feeds = self.watch = None
+        self._solids = None
         self._wanted.clear()
 
     def close(self) -> None:
@@ -131,11 +135,15 @@ class Session:
         if self.failure is not None and frame >= self.failure.frame:
             raise self.failure.error
         self._wanted |= set(channels)
+        return self._simulate(frame, progress)
+
+    @contextmanager
+    def _lasting_errors(self, frame: int) -> Iterator[None]:
+        """A simulation that failed fails again: it is not tried until something changes."""
         try:
-            return self._simulate(frame, progress)
+            yield
         except RunnelError as error:
-            sim = self.sim
-            self.failure = Failure(frame if sim is None else min(frame, sim.frame + 1), error)
+            self.failure = Failure(frame, error)
             self._holder.drop_sim()
             raise
 
@@ -148,12 +156,13 @@ class Session:
         while sim.frame < frame:
             self.feeds.need(sim.frame + 1)
             self._started = time.perf_counter()
-            sim.advance(
-                sim.frame + 1,
-                on_step=lambda _: progress(
-                    min(1.0, (sim.frame - first + sim.share_of_frame) / total)
-                ),
-            )
+            with self._lasting_errors(sim.frame + 1):
+                sim.advance(
+                    sim.frame + 1,
+                    on_step=lambda _: progress(
+                        min(1.0, (sim.frame - first + sim.share_of_frame) / total)
+                    ),
+                )
             result = self._keep(sim)
             if self.interval and (sim.frame - sim.scene.frames[0]) % self.interval == 0:
                 self.memory.keep_state(sim.frame, sim.state())
@@ -184,7 +193,8 @@ class Session:
         self._holder.drop_sim()
         self.feeds.need(self.scene.frames[0])
         self._started = time.perf_counter()
-        sim = self._holder.sim = Simulation(self.scene, self.device, timed=False)
+        with self._lasting_errors(self.scene.frames[0]):
+            sim = self._holder.sim = Simulation(self.scene, self.device, timed=False)
         self._keep(sim)
         return sim
 
@@ -196,9 +206,27 @@ class Session:
         notes = tuple(str(note) for note in report.pop("notes"))
         report["milliseconds"] = 1000.0 * (time.perf_counter() - self._started)
         channels = {name: sim.particles[name] for name in names}
-        frame = Frame(sim.frame, channels, report, _bodies(sim), notes)
+        frame = Frame(sim.frame, channels, report, self._bodies(sim), notes)
         self.memory.keep(frame)
         return frame
+
+    def _bodies(self, sim: Simulation) -> tuple[Solid, ...]:
+        """Bodies that the fluid moves, where they are now."""
+        poses, meshes = sim.body_poses(), sim.body_meshes()
+        if self._solids is None:
+            self._solids = solids_of(sim.scene) if poses or meshes else []
+        found = []
+        for solid in self._solids:
+            if solid.name in meshes:
+                mesh = meshes[solid.name]
+                vertices = mesh.vertices
+            elif solid.name in poses and solid.mesh is not None:
+                mesh = solid.mesh
+                vertices = poses[solid.name].to_world(mesh.vertices)
+            else:
+                continue
+            found.append(Solid(solid.name, vertices.astype(np.float32), mesh.triangles))
+        return tuple(found)
 
 
 class _Holder:
@@ -220,20 +248,3 @@ class _Holder:
             folder, self.folder = self.folder, None
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _bodies(sim: Simulation) -> tuple[Solid, ...]:
-    """Bodies that the fluid moves, where they are now."""
-    poses, meshes = sim.body_poses(), sim.body_meshes()
-    found = []
-    for solid in solids_of(sim.scene) if poses or meshes else ():
-        if solid.name in meshes:
-            mesh = meshes[solid.name]
-            vertices = mesh.vertices
-        elif solid.name in poses and solid.mesh is not None:
-            mesh = solid.mesh
-            vertices = poses[solid.name].to_world(mesh.vertices)
-        else:
-            continue
-        found.append(Solid(solid.name, vertices.astype(np.float32), mesh.triangles))
-    return tuple(found)
