@@ -9,6 +9,7 @@ from shots import node, points, pool, pressed, upstream, values
 
 from runnel.backends.devices import DeviceInfo
 from runnel.presets import PRESETS
+from runnel.preview.colors import to_linear
 from runnel_houdini import callbacks, devices
 
 
@@ -59,7 +60,8 @@ def test_editing_a_preset_copies_it() -> None:
     assert solver._parms["preset1"] == "custom"
     assert solver._parms["viscosity1"] == PRESETS["honey"].viscosity
     assert solver._parms["density1"] == PRESETS["honey"].density
-    assert solver._parms["color1r"] == PRESETS["honey"].color[0]
+    # Houdini's colours are linear, ours as displayed.
+    assert solver._parms["color1r"] == pytest.approx(to_linear(PRESETS["honey"].color)[0])
     callbacks.edit_preset(solver, 1)  # is custom already
     assert solver._parms["preset1"] == "custom"
 
