@@ -109,7 +109,8 @@ def test_ply_points(tmp_path: Path) -> None:
     )
     (tmp_path / "a.ply").write_text(text)
     found = read_points(tmp_path / "a.ply")
-    assert found.velocity is not None and found.phase is not None
+    assert found.velocity is not None
+    assert found.phase is not None
     assert found.velocity.tolist() == [[1, 2, 3]] * 2
     assert found.phase.tolist() == [1, 0]
     assert found.channels["heat"].tolist() == [20, 30]
