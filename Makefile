@@ -12,6 +12,7 @@ PYTEST_ARGS ?=
 # Tests wait for compilers and devices much of the time: more processes than cores.
 TEST_JOBS   ?= 3
 BENCH_ARGS  ?=
+PACKAGE_ARGS ?=
 DEMO        := out/demo
 BIN         := $(VENV)/bin
 METADATA    := setup.py pyproject.toml tests/constraints.txt
@@ -19,7 +20,7 @@ METADATA    := setup.py pyproject.toml tests/constraints.txt
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .PHONY: help demo test check lint types docs docs-check bench clean distclean \
-    bench-colliders bench-history bench-quality bench-scale bench-startup
+    houdini-package test-numpy-124 bench-colliders bench-history bench-quality bench-scale bench-startup
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -84,6 +85,14 @@ bench-colliders: $(VENV)/.installed-dev ## what mesh colliders cost in a step, a
 
 bench-startup: $(VENV)/.installed-dev ## import, first step, transfers
 	@$(BIN)/python benchmarks/startup.py $(BENCH_ARGS)
+
+test-numpy-124: $(VENV)/.installed-test ## tests of the Houdini adapter with the numpy of Houdini 20.5
+	@$(BIN)/python $(PIP_INSTALL) --no-deps --upgrade --target $(VENV)/numpy-1.24 numpy==1.24.4
+	@PYTHONPATH=$(VENV)/numpy-1.24 $(BIN)/python -m pytest tests/houdini tests/unit/test_points.py \
+	    -W "ignore:A NumPy version" $(PYTEST_ARGS)
+
+houdini-package: $(VENV)/.installed-all ## zip for Houdini's packages folder, in dist (PACKAGE_ARGS=--light without PoCL)
+	@$(BIN)/python houdini_hda/package.py $(PACKAGE_ARGS)
 
 clean: ## remove what runs leave behind, keep the virtual environments
 	rm -rf out build dist peers-work .pytest_cache .mypy_cache .ruff_cache .hypothesis core/*.egg-info

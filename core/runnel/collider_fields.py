@@ -47,7 +47,7 @@ def field_settings(scene: Scene, part: Collider | Sink) -> FieldSettings:
     """In the mesh's own frame, which `scale` enlarges."""
     from .fields.grid import default_settings
 
-    radius = scene.solver.support / 2 * max(source.spacing for source in scene.sources)
+    radius = scene.solver.support / 2 * scene.largest_spacing
     settings = default_settings(
         scene.smallest_spacing / part.scale,
         radius / part.scale,

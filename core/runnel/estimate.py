@@ -22,7 +22,7 @@ from .params import Collider, MeshFile, Source
 from .particles import CAPACITIES
 from .pilot import Lap, Pilot
 from .scene import Scene
-from .shapes import BoxShape, Shape, cross_section, fill, shape_of, world_bounds
+from .shapes import BoxShape, PointsShape, Shape, cross_section, fill, shape_of, world_bounds
 from .solver.calibration import kernel
 
 if TYPE_CHECKING:
@@ -381,6 +381,8 @@ def _sample(scene: Scene, source: Source) -> Floats:
     shape = shape_of(source.shape, scene.directory)
     pose = motion_of(source, scene).pose(0.0)
     axis = scene.ignored_axis
+    if isinstance(shape, PointsShape):
+        return pose.to_world(shape.positions[:: max(1, len(shape.positions) // SAMPLES)])
     if source.kind == "emitter":
         return pose.to_world(_across(scene, source, shape))
     few = max(1.0, (scene.estimate_particles() / SAMPLES) ** (1 / scene.dimensions))

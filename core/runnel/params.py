@@ -118,6 +118,14 @@ class Plane:
     normal: Vec3 = param(hard=_WORLD, soft=(-1, 1), help="Points into the free side; any length.")
 
 
+def _sequence_frames() -> Any:
+    return param(
+        None, hard=_FRAME, ordered=True, default_text="those of the files that are there",
+        help="First and last frame of a sequence. Files are then looked for when they are needed, "
+        "so that another program may write them meanwhile.",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class MeshFile:
     """A triangle mesh. `mesh = "file.obj"` is short for this. Sources need a closed one."""
@@ -129,6 +137,7 @@ class MeshFile:
         "colliders and sinks also a level set (.vdb), or a deforming mesh: in walk_####.obj, "
         "#### stands for the number of the frame, 0001 and so on.",
     )
+    frames: tuple[int, int] | None = _sequence_frames()
 
     @property
     def is_sequence(self) -> bool:
@@ -136,14 +145,40 @@ class MeshFile:
         return "#" in self.file
 
 
-Shape = Box | Sphere | Cylinder | Plane | MeshFile
+@dataclass(frozen=True, kw_only=True)
+class PointFile:
+    """Points that are particles. `points = "file.bgeo"` is short for this.
+
+    P, v, pscale (the radius), phase (number of the fluid) and age are taken as they are, id as
+    `source_id`; other numbers become channels that stay with the particles. A volume has them
+    once; an emitter each frame anew, where there is room.
+    """
+
+    file: str = param(
+        pattern=FILE,
+        pattern_text=FILE_TEXT,
+        help="Houdini geometry (.bgeo) or PLY file, relative to the scene's folder and inside of "
+        "it. Of emitters also a sequence: in rain_####.bgeo, #### stands for the number of the "
+        "frame.",
+    )
+    frames: tuple[int, int] | None = _sequence_frames()
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it is a file per frame."""
+        return "#" in self.file
+
+
+Shape = Box | Sphere | Cylinder | Plane | MeshFile | PointFile
 SHAPES: Final[dict[str, type]] = {
     "box": Box,
     "sphere": Sphere,
     "cylinder": Cylinder,
     "plane": Plane,
     "mesh": MeshFile,
+    "points": PointFile,
 }
+_SOLIDS = ("box", "sphere", "cylinder", "plane", "mesh")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,8 +317,8 @@ class Source:
         "volume", help='"volume" is filled once, "emitter" emits over its frames.',
     )
     shape: Shape = param(
-        choices=("box", "sphere", "cylinder", "mesh"),
-        help="Region that is filled, or that a stream leaves.",
+        choices=("box", "sphere", "cylinder", "mesh", "points"),
+        help="Region that is filled, or that a stream leaves; or the particles themselves.",
     )
     spacing: float = param(
         unit="m", hard=(TINY, 1e4), soft=(0.001, 0.5),
@@ -348,7 +383,7 @@ class Collider:
 
     name: str = _name()
     shape: Shape = param(
-        choices=tuple(SHAPES), help="The solid, or the hollow of a container.",
+        choices=_SOLIDS, help="The solid, or the hollow of a container.",
     )
     mode: Literal["outside", "inside", "shell"] = param(
         "outside",
@@ -457,7 +492,7 @@ class Sink:
 
     name: str = _name()
     shape: Shape = param(
-        choices=tuple(SHAPES), help="Particles in here vanish.",
+        choices=_SOLIDS, help="Particles in here vanish.",
     )
     frames: tuple[int, int] | None = _frames("First and last frame at which the sink is open.")
     position: Vec3 = _position()

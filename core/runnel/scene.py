@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -34,6 +35,7 @@ from .params import (
     MeshFile,
     Output,
     Plane,
+    PointFile,
     Shape,
     Sink,
     Solver,
@@ -41,7 +43,7 @@ from .params import (
     Sphere,
 )
 from .presets import PALETTE, PRESETS
-from .scene_checks import check, estimate
+from .scene_checks import check, estimate, spacings
 from .spec import Spec, param, specs
 
 __all__ = [
@@ -188,15 +190,17 @@ class Scene:
         text = json.dumps(self.to_dict(defaults=True), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def mesh_path(self, shape: MeshFile, frame: int | None = None) -> Path:
-        """Where a mesh file lies; of a sequence that of a frame."""
+    def mesh_path(self, shape: MeshFile | PointFile, frame: int | None = None) -> Path:
+        """Where a file of a shape lies; of a sequence that of a frame."""
         file = shape.file
         if frame is not None:
             file = re.sub(r"#+", lambda run: f"{frame:0{len(run[0])}d}", file)
         return (self.directory or Path()) / file
 
-    def mesh_frames(self, shape: MeshFile) -> list[int]:
-        """Frames that a sequence has files of, rising."""
+    def mesh_frames(self, shape: MeshFile | PointFile) -> list[int]:
+        """Frames that a sequence has files of, or says it will have, rising."""
+        if shape.frames is not None:
+            return list(range(shape.frames[0], shape.frames[1] + 1))
         path = self.mesh_path(shape)
         start, run, end = re.split(r"(#+)", path.name, maxsplit=1)
         pattern = re.compile(rf"{re.escape(start)}(\d{{{len(run)},}}){re.escape(end)}")
@@ -209,7 +213,7 @@ class Scene:
         folder = self.directory or Path()
         found = {path for part in self.colliders for path in image_maps(folder, part)}
         for shape in (part.shape for part in parts):
-            if isinstance(shape, MeshFile):
+            if isinstance(shape, MeshFile | PointFile):
                 frames = self.mesh_frames(shape) if shape.is_sequence else [None]
                 found |= {self.mesh_path(shape, frame) for frame in frames}
         return sorted(found)
@@ -221,10 +225,15 @@ class Scene:
             return -1
         return 1 if self.up == "z" else 2
 
-    @property
+    @cached_property
     def smallest_spacing(self) -> float:
         """Spacing of the finest source [m]."""
-        return min(source.spacing for source in self.sources)
+        return min(spacings(self, source)[0] for source in self.sources)
+
+    @cached_property
+    def largest_spacing(self) -> float:
+        """Spacing of the coarsest source [m]."""
+        return max(spacings(self, source)[1] for source in self.sources)
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -416,7 +425,7 @@ def _read_shape(spec: Spec, value: Any, key: str) -> Shape:
     kind, table = next(iter(value.items()))
     _refuse_unknown(value, list(SHAPES), key)
     spec.check_choice(kind, key)
-    if kind == "mesh" and isinstance(table, str):
+    if kind in ("mesh", "points") and isinstance(table, str):
         table = {"file": table}
     shape: Shape = _read_part(SHAPES[kind], table, f"{key}.{kind}", {})
     return shape
@@ -442,7 +451,8 @@ def _plain(value: Any) -> Any:
         return [_plain(v) for v in value]
     for kind, cls in SHAPES.items():
         if isinstance(value, cls):
-            return {kind: _plain_fields(value, {}, True)}
+            table = _plain_fields(value, {}, True)
+            return {kind: {key: part for key, part in table.items() if part is not None}}
     if isinstance(value, Keyframe):
         return _plain_fields(value, {}, True)
     return value

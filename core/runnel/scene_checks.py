@@ -18,6 +18,7 @@ from .params import (
     Cylinder,
     MeshFile,
     Plane,
+    PointFile,
     Shape,
     Sink,
     Source,
@@ -77,8 +78,13 @@ def _check_source(scene: Scene, source: Source, key: str) -> None:
             value=source.fluid,
         )
     _check_placed(scene, source, key)
-    if source.kind == "emitter":
+    if source.kind == "emitter" and not isinstance(source.shape, PointFile):
         _check_emitter(scene, source, key)
+        return
+    if source.kind == "emitter":
+        for name in ("rate", "speed"):
+            if getattr(source, name) is not None:
+                raise SceneError("points have velocities of their own", key=f"{key}.{name}")
         return
     for name in ("rate", "speed", "frames"):
         if getattr(source, name) is not None:
@@ -146,6 +152,8 @@ def _check_shape(scene: Scene, shape: Shape, key: str) -> None:
         raise SceneError("must not be zero", key=f"{key}.plane.normal", value=shape.normal)
     elif isinstance(shape, MeshFile):
         _check_mesh_file(scene, shape, f"{key}.mesh", key.startswith("source"))
+    elif isinstance(shape, PointFile):
+        _check_point_file(scene, shape, f"{key}.points")
 
 
 def _check_corners(
@@ -160,12 +168,16 @@ def _check_corners(
             )
 
 
-def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -> None:
-    """Scenes come from strangers: a mesh path may not lead out of the scene's folder."""
+def _check_place(
+    scene: Scene, shape: MeshFile | PointFile, key: str, suffixes: Sequence[str]
+) -> Path:
+    """Scenes come from strangers: a path may not lead out of the scene's folder."""
     path = scene.mesh_path(shape)
-    suffixes = MESH_SUFFIXES if of_source else MESH_SUFFIXES + FIELD_SUFFIXES
     if path.suffix.lower() not in suffixes:
-        raise MeshError(f"a mesh file ends in {', '.join(suffixes)}", key=key, value=shape.file)
+        what = "points" if isinstance(shape, PointFile) else "mesh"
+        raise MeshError(f"a {what} file ends in {', '.join(suffixes)}", key=key, value=shape.file)
+    if shape.frames is not None and not shape.is_sequence:
+        raise MeshError("belongs to sequences, such as walk_####.ply", key=f"{key}.frames")
     if not scene.allow_outside and not _is_inside(path, shape.file, scene.directory or Path()):
         raise MeshError(
             "lies outside of the scene's folder. Move it there and give the path from there, or "
@@ -173,6 +185,25 @@ def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -
             key=key,
             value=shape.file,
         )
+    return path
+
+
+def _check_point_file(scene: Scene, shape: PointFile, key: str) -> None:
+    from .points import SUFFIXES, read_points  # loads numpy
+
+    path = _check_place(scene, shape, key, SUFFIXES)
+    if shape.is_sequence:
+        path = _check_sequence(scene, shape, key, False)
+    try:
+        read_points(path)
+    except MeshError as error:
+        error.key, error.value = key, shape.file
+        raise
+
+
+def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -> None:
+    suffixes = MESH_SUFFIXES if of_source else MESH_SUFFIXES + FIELD_SUFFIXES
+    path = _check_place(scene, shape, key, suffixes)
     if shape.is_sequence:
         path = _check_sequence(scene, shape, key, of_source)
     if not path.is_file():
@@ -186,7 +217,7 @@ def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -
         raise
 
 
-def _check_sequence(scene: Scene, shape: MeshFile, key: str, of_source: bool) -> Path:
+def _check_sequence(scene: Scene, shape: MeshFile | PointFile, key: str, of_source: bool) -> Path:
     """One file a frame, none missing; the first of them."""
     if of_source or len(re.findall(r"#+", shape.file)) > 1 or "#" in str(Path(shape.file).parent):
         what = "sources do not deform" if of_source else "only one run of #, in the file's name"
@@ -196,6 +227,8 @@ def _check_sequence(scene: Scene, shape: MeshFile, key: str, of_source: bool) ->
     frames = scene.mesh_frames(shape)
     if not frames:
         raise MeshError("there is no file of this pattern", key=key, value=shape.file)
+    if shape.frames is not None:
+        return scene.mesh_path(shape, frames[0])
     paths = [scene.mesh_path(shape, number) for number in frames]
     if not scene.allow_outside and not all(
         _is_inside(path, shape.file, scene.directory or Path()) for path in paths
@@ -247,7 +280,32 @@ def _check_count(scene: Scene) -> None:
 # --- particle counts ------------------------------------------------------------------------------
 
 
+def spacings(scene: Scene, source: Source) -> tuple[float, float]:
+    """Smallest and largest distance of a source's particles [m]."""
+    if isinstance(source.shape, PointFile):
+        from .points import read_points
+
+        radius = read_points(_first_file(scene, source.shape)).radius
+        if radius is not None and len(radius):
+            return 2.0 * float(radius.min()), 2.0 * float(radius.max())
+    return source.spacing, source.spacing
+
+
+def _first_file(scene: Scene, shape: PointFile) -> Path:
+    return scene.mesh_path(shape, scene.mesh_frames(shape)[0] if shape.is_sequence else None)
+
+
+def _estimate_points(scene: Scene, source: Source, shape: PointFile) -> int:
+    from .points import read_points
+
+    count = len(read_points(_first_file(scene, shape)))
+    times = _emission_time(scene, source) * scene.fps if source.kind == "emitter" else 1.0
+    return math.ceil(count * times)
+
+
 def estimate(scene: Scene, source: Source) -> int:
+    if isinstance(source.shape, PointFile):
+        return _estimate_points(scene, source, source.shape)
     axes, dimensions, time = scene.axes, scene.dimensions, _emission_time(scene, source)
     if source.kind == "emitter" and source.rate is not None:
         volume = source.rate * time
@@ -266,7 +324,7 @@ def _solid(scene: Scene, source: Source) -> Box | Sphere | Cylinder:
     if isinstance(shape, MeshFile):
         path = scene.mesh_path(shape)
         return _mesh_box(path, path.stat().st_mtime_ns)
-    if isinstance(shape, Plane):
+    if isinstance(shape, Plane | PointFile):
         raise SceneError("a source needs an end", key=f"source.{source.name}.shape.plane")
     return shape
 

@@ -126,9 +126,10 @@ def _nested(spec: Spec) -> dict[str, Any]:
     kinds: dict[str, Any] = {
         kind: {"$ref": f"#/$defs/{SHAPES[kind].__name__}"} for kind in spec.supported
     }
-    if "mesh" in kinds:
-        (file,) = specs(SHAPES["mesh"])
-        kinds["mesh"] = {"anyOf": [_component(file), kinds["mesh"]]}
+    for kind in ("mesh", "points"):
+        if kind in kinds:
+            file = specs(SHAPES[kind])[0]
+            kinds[kind] = {"anyOf": [_component(file), kinds[kind]]}
     return {
         "type": "object",
         "properties": kinds,

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import meshes, params
+from . import meshes, params, points
 from .errors import RunnelError, SceneError
 from .meshes import Mesh
 from .motion import Pose
@@ -181,6 +181,28 @@ class PlaneShape(_Analytic):
 
 
 @dataclass(frozen=True, eq=False)
+class PointsShape(_Analytic):
+    """Points, which have no inside."""
+
+    positions: Floats  # (n, 3)
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        if not len(self.positions):
+            return np.zeros(3), np.zeros(3)
+        return self.positions.min(axis=0), self.positions.max(axis=0)
+
+    def volume(self) -> float:
+        return 0.0
+
+    def distance(self, points: ArrayLike) -> Floats:
+        return np.full(len(_points(points)), np.inf)
+
+    def extent(self, direction: ArrayLike) -> tuple[float, float]:
+        along = self.positions @ np.asarray(direction, np.float64)
+        return (float(along.min()), float(along.max())) if len(along) else (0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
 class MeshShape:
     mesh: Mesh
     file: str = ""
@@ -221,6 +243,10 @@ def shape_of(shape: params.Shape, directory: str | Path | None = None) -> Shape:
         normal = np.array(shape.normal, np.float64)
         return PlaneShape(np.array(shape.point, np.float64), normal / np.linalg.norm(normal))
     path = Path(directory or ".") / shape.file
+    if isinstance(shape, params.PointFile):
+        if shape.is_sequence:  # what it has in its first frame
+            path = points.file_at(shape, Path(directory or "."), points.first_frame(shape, path))
+        return PointsShape(points.read_points(path).position.astype(np.float64))
     mesh = meshes.read_mesh(path)
     mesh.require_closed(path)
     return MeshShape(mesh, str(path))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .meshes import Mesh, read_mesh
 from .motion import Pose, frame_time, motion_of
-from .params import Box, Collider, Cylinder, MeshFile, Plane, Source, Sphere
+from .params import Box, Collider, Cylinder, MeshFile, Plane, PointFile, Source, Sphere
 from .scene import Scene
 from .shapes import shape_of, world_bounds
 
@@ -47,7 +47,7 @@ def solids_of(scene: Scene) -> list[Solid]:
             deforms = shape.is_sequence or collider.body == "deformable"
             still = None if deforms else read_mesh(scene.mesh_path(shape))
             found.append(Solid(index, name, deforms, still))
-        else:
+        elif not isinstance(shape, PointFile):
             found.append(Solid(index, name, False, _drawn(scene, shape)))
     return found
 

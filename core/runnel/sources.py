@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import SceneError
-from .motion import Motion, active_times, motion_of
-from .params import Source
+from .motion import Motion, active_times, frame_time, motion_of
+from .params import PointFile, Source
+from .points import read_points
 from .scene import Scene
 from .shapes import Shape, cross_section, fill, inside, shape_of
 
@@ -112,6 +113,10 @@ def fill_volume(scene: Scene, index: int) -> Births:
 
 def _fill(placed: _Placed) -> Births:
     scene, source = placed.scene, placed.source
+    if isinstance(source.shape, PointFile):
+        shape = source.shape
+        first = scene.mesh_frames(shape)[0] if shape.is_sequence else scene.frames[0]
+        return _given(placed, first, 0.0, 0.0)
     with _blaming(placed.key):
         positions = fill(placed.shape, source.spacing, placed.motion.pose(0.0), scene.ignored_axis)
     if not len(positions):
@@ -122,6 +127,49 @@ def _fill(placed: _Placed) -> Births:
         )
     velocities = np.array(source.velocity, np.float64) + placed.own_velocity(positions, 0.0)
     return placed.births(positions + placed.jitter(len(positions), 0), velocities, 0.0)
+
+
+def _given(placed: _Placed, frame: int, time: float, now: float) -> Births:
+    """Particles of a source's file of a frame, born at a time, where they are now [s]."""
+    scene, source, shape = placed.scene, placed.source, placed.source.shape
+    assert isinstance(shape, PointFile)
+    with _blaming(f"{placed.key}.shape.points"):
+        found = read_points(scene.mesh_path(shape, frame))
+        if found.phase is not None and int(found.phase.max(initial=0)) >= len(scene.fluids):
+            raise SceneError(
+                f"a point is of fluid {found.phase.max()}, counted from 0; the scene has "
+                f"{len(scene.fluids)}"
+            )
+    pose, n = placed.motion.pose(time), len(found)
+    layer = max(0, frame - scene.frames[0])
+    positions = pose.to_world(found.position.astype(np.float64))
+    velocities = np.tile(np.array(source.velocity, np.float64), (n, 1))
+    if found.velocity is not None:
+        velocities += found.velocity.astype(np.float64) @ pose.rotation.T
+    velocities += placed.own_velocity(positions, time)
+    age = np.zeros(n) if found.age is None else found.age.astype(np.float64)
+    moved = positions + max(now - time, 0.0) * velocities + placed.jitter(n, layer)
+    births = placed.births(moved, velocities, time - age)
+    if found.radius is not None:
+        spacing = 2.0 * found.radius.astype(np.float64)
+        births["volume"] = (spacing**scene.dimensions).astype(np.float32)
+        births["kernel_radius"] = (scene.solver.support / 2 * spacing).astype(np.float32)
+    if found.phase is not None:
+        births["phase"] = found.phase
+    return births | found.channels
+
+
+def point_channels(scene: Scene) -> dict[str, tuple[np.dtype[Any], int]]:
+    """Type and width of the channels that points of sources bring along."""
+    found: dict[str, tuple[np.dtype[Any], int]] = {}
+    for source in scene.sources:
+        if isinstance(source.shape, PointFile):
+            shape = source.shape
+            first = scene.mesh_frames(shape)[0] if shape.is_sequence else None
+            for name, values in read_points(scene.mesh_path(shape, first)).channels.items():
+                width = 1 if values.ndim == 1 else values.shape[1]
+                found.setdefault(name, (values.dtype, width))
+    return found
 
 
 def fill_volumes(scene: Scene) -> list[tuple[int, Births]]:
@@ -224,9 +272,54 @@ class Emitter:
         self._next = int(state["next_layer"])
 
 
-def emitters(scene: Scene) -> list[Emitter]:
+class PointEmitter:
+    """Points of a file, or of a file a frame, that are born at each frame. As `Emitter`."""
+
+    def __init__(self, scene: Scene, index: int) -> None:
+        self._placed = _Placed(scene, index)
+        source = self._placed.source
+        assert isinstance(source.shape, PointFile)
+        self._start, self._end = active_times(source.frames, scene)
+        self._numbers = (
+            set(scene.mesh_frames(source.shape)) if source.shape.is_sequence else None
+        )  # None: the same each frame
+        self._next = scene.frames[0]  # frame
+        self._known = set(point_channels(scene))
+        self.name, self.spacing = source.name, source.spacing
+
+    @property
+    def speed(self) -> float:
+        """Is known when particles are born, not before."""
+        return 0.0
+
+    def emit(self, t0: float, t1: float) -> Births:
+        """Particles born from t0 to t1 [s], where they are at t1. Intervals follow each other."""
+        scene = self._placed.scene
+        born = [self._placed.births(np.zeros((0, 3)), np.zeros((0, 3)), 0.0)]
+        while frame_time(self._next, scene) < t1 - 1e-9:
+            frame, time = self._next, frame_time(self._next, scene)
+            self._next += 1
+            there = self._numbers is None or frame in self._numbers
+            if there and time >= t0 - 1e-9 and self._start - 1e-9 <= time < self._end - 1e-9:
+                born.append(_given(self._placed, frame, time, t1))
+        parts = born[1:] or born
+        names = set.intersection(*(set(part) for part in parts)) & ({*born[0]} | self._known)
+        return {name: np.concatenate([part[name] for part in parts]) for name in sorted(names)}
+
+    def state(self) -> dict[str, int]:
+        return {"next_layer": self._next}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        self._next = int(state["next_layer"])
+
+
+def emitters(scene: Scene) -> list[Emitter | PointEmitter]:
     """All emitters of a scene."""
-    return [Emitter(scene, i) for i, source in enumerate(scene.sources) if source.kind == "emitter"]
+    return [
+        PointEmitter(scene, i) if isinstance(source.shape, PointFile) else Emitter(scene, i)
+        for i, source in enumerate(scene.sources)
+        if source.kind == "emitter"
+    ]
 
 
 def _direction(placed: _Placed) -> Floats:

@@ -16,14 +16,24 @@ def reference() -> str:
     return reference_markdown()
 
 
+def houdini_parameters() -> str:
+    from houdini_hda.generate import parameters_markdown
+
+    return parameters_markdown()
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/scene.md": reference,
+    "docs/houdini/parameters.md": houdini_parameters,
 }
 
 
 def stale_pages() -> list[str]:
-    """Names of the pages that differ from what the code says, or are missing."""
-    return [name for name, make in PAGES.items() if _read(ROOT / name) != make()]
+    """Names of the files that differ from what the code says, or are missing."""
+    from houdini_hda import generate
+
+    stale = [name for name, make in PAGES.items() if _read(ROOT / name) != make()]
+    return stale + [f"houdini_hda/{name}" for name in generate.stale()]
 
 
 def _read(path: Path) -> str | None:
@@ -43,6 +53,10 @@ def main() -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(make(), encoding="utf-8")
         print(f"wrote {name}")
+    from houdini_hda import generate
+
+    generate.write()
+    print("wrote houdini_hda/otls")
     return 0
 
 

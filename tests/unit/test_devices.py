@@ -115,7 +115,7 @@ class TestProbe:
         script = tmp_path / "python"
         script.write_text(f"#!{sys.executable}\nimport sys, os, json, time\n{code}\n")
         script.chmod(0o755)
-        monkeypatch.setattr(devices, "_interpreter", lambda: str(script))
+        monkeypatch.setattr(devices, "interpreter", lambda: str(script))
         monkeypatch.setenv("RUNNEL_CACHE_DIR", str(tmp_path / "cache"))
 
     def test_a_crash_on_loading_is_reported(

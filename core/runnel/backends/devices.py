@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeviceError
+from ..interpreter import find_interpreter
 from . import linker
 
 if TYPE_CHECKING:
@@ -153,18 +154,13 @@ def _system_path() -> str:
 
 
 def _use_own_linker() -> None:
-    linker.install(_own_bin(), _interpreter())
+    linker.install(_own_bin(), interpreter())
     os.environ["PATH"] = os.pathsep.join([str(_own_bin()), _system_path()])
 
 
-def _interpreter() -> str:
-    """A Python to start processes with; inside some hosts sys.executable is the host."""
-    if "python" in Path(sys.executable).name.lower() or "hython" in Path(sys.executable).name:
-        return sys.executable
-    for name in ("bin/python3", "bin/python", "python.exe", "bin/python.exe"):
-        if (candidate := Path(sys.prefix) / name).exists():
-            return str(candidate)
-    return sys.executable
+def interpreter() -> str:
+    """A Python to start processes with."""
+    return find_interpreter() or sys.executable
 
 
 def _announce_intel() -> None:
@@ -258,7 +254,7 @@ def _run_probe(*arguments: str) -> Any:
     """What probe.py answers; a string says what went wrong."""
     path = json.dumps([entry or os.getcwd() for entry in sys.path])
     # -P: the folder of the script is not a place to import from
-    command = [_interpreter(), "-P", str(Path(__file__).with_name("probe.py")), path, *arguments]
+    command = [interpreter(), "-P", str(Path(__file__).with_name("probe.py")), path, *arguments]
     # A kernel from a cache would tell nothing about the compiler and the linker.
     environment = {**os.environ, "POCL_KERNEL_CACHE": "0", "PYOPENCL_NO_CACHE": "1"}
     try:

@@ -31,6 +31,7 @@ from ..scene import Scene
 from ..simulation import Report, Simulation
 from ..solids import Solid, deformed, poses, solids_of
 from ..solver.step import StepReport
+from ..sources import point_channels
 from . import scenes
 from .console import complain, say, say_json, size_text
 from .log import LOG_NAME, RunLog
@@ -250,10 +251,12 @@ def _memory_limit(args: argparse.Namespace, scene: Scene) -> int | None:
 
 
 def _check_channels(scene: Scene) -> None:
+    given = point_channels(scene)
     for i, name in enumerate(scene.output.channels):
-        if name not in CHANNELS:
+        if name not in CHANNELS and name not in given:
+            known = ", ".join((*CHANNELS, *given))
             raise SceneError(
-                "no such channel, and only scripts can add some. There are: " + ", ".join(CHANNELS),
+                f"no such channel; files of points and scripts can add some. There are: {known}",
                 key=f"output.channels[{i}]",
                 value=name,
             )

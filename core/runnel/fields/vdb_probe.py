@@ -4,11 +4,11 @@ end the process, take all memory or never come to an end."""
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 from ..errors import MeshError
+from ..interpreter import find_interpreter
 
 _SECONDS, _SECONDS_PER_BYTE = 10.0, 1e-7
 _MEMORY, _MEMORY_PER_BYTE = 3 << 30, 40
@@ -16,14 +16,21 @@ _MEMORY, _MEMORY_PER_BYTE = 3 << 30, 40
 _CODE = """
 import importlib, sys
 name, folder, path, memory = sys.argv[1:]
+sys.path.append(folder)
+try:
+    module = importlib.import_module(name)
+except ImportError:  # works only inside of its host
+    print("sound")
+    sys.exit()
 try:
     import resource
-    resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
+    with open("/proc/self/statm") as facts:  # what a host's own libraries take does not count
+        taken = int(facts.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + int(memory),) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-except ImportError:
+except (ImportError, OSError):
     pass
-sys.path.append(folder)
-importlib.import_module(name).readAll(path)
+module.readAll(path)
 print("sound")
 """
 
@@ -35,9 +42,12 @@ def probe(module: ModuleType, path: Path) -> None:
     folder = str(Path(module.__file__ or ".").parent)
     if (Path(folder) / "__init__.py").exists():  # a package
         folder = str(Path(folder).parent)
+    python = find_interpreter()
+    if python is None:
+        return
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _CODE, module.__name__, folder, str(path), str(memory)],
+            [python, "-c", _CODE, module.__name__, folder, str(path), str(memory)],
             capture_output=True,
             timeout=_SECONDS + _SECONDS_PER_BYTE * size,
             check=False,

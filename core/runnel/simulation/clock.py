@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..backends.base import Survey
 from ..colliders import Solids
 from ..motion import active_times, frame_time
 from ..scene import Scene
-from ..sources import Emitter
+from ..sources import Emitter, PointEmitter
 
 MOST_STEPS = 1000  # of a frame
 STIFFEST = 1.5  # spacings that the push of pressure, or the fluid, may go in a given time_step
@@ -88,7 +89,7 @@ def steps_of_frame(
     frame: int,
     now: Survey,
     solids: Solids,
-    emitters: list[Emitter],
+    emitters: Sequence[Emitter | PointEmitter],
     pressure_speed: float = 0.0,
 ) -> int:
     """Steps from a frame to the next, given the state at its start.

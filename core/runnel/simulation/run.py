@@ -24,7 +24,16 @@ from ..scene import Scene
 from ..solver.acceleration import Plan
 from ..solver.step import Fields, Iterations, StepReport
 from ..solver.step import step as solver_step
-from ..sources import EMITTER_GAP, MassLedger, emitters, fill_volumes, select, without_overlap
+from ..sources import (
+    EMITTER_GAP,
+    Emitter,
+    MassLedger,
+    emitters,
+    fill_volumes,
+    point_channels,
+    select,
+    without_overlap,
+)
 from ..wetmap import WetMaps
 from .clock import Clock, hydrostatic_speed, steps_of_frame
 from .nozzles import Nozzles
@@ -84,6 +93,8 @@ class Simulation:
         self.particles = Particles(store, self._backend, self._model, self._clock, self.ledger)
         try:
             with self._guarded():
+                for name, (dtype, width) in point_channels(scene).items():
+                    self.particles.add_channel(name, dtype, width)
                 for index, births in volumes:
                     self.particles.born(scene.sources[index].name, births)
                 store.move_to(allocator)
@@ -402,7 +413,8 @@ class Simulation:
             keep = without_overlap(births["position"], emitter.spacing, existing)
             births = select(births, keep)
             ids = self.particles.born(emitter.name, births)
-            self._nozzles.add(emitter, ids, births)
+            if isinstance(emitter, Emitter):
+                self._nozzles.add(emitter, ids, births)
             existing = np.concatenate([existing, births["position"]])
             self._seen(births["velocity"])
 

@@ -13,6 +13,7 @@ from ..backends.devices import DeviceInfo
 from ..colliders import Solids
 from ..particles import Allocator
 from ..scene import Scene
+from ..scene_checks import spacings
 from ..solver.calibration import calibrate
 from ..solver.model import Model, attraction_limit, tensile_stiffness
 
@@ -60,7 +61,8 @@ def _column(values: list[float]) -> NDArray[np.float32]:
 
 def kernel_radii(scene: Scene) -> tuple[float, ...]:
     """All there can be [m], rounded as particles hold them."""
-    radii = {float(np.float32(scene.solver.support / 2 * s.spacing)) for s in scene.sources}
+    sizes = {size for source in scene.sources for size in spacings(scene, source)}
+    radii = {float(np.float32(scene.solver.support / 2 * size)) for size in sizes}
     return tuple(sorted(radii))
 
 

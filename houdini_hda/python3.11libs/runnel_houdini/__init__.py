@@ -1,0 +1,1 @@
+"""Runnel in Houdini: what the digital assets of houdini_hda call."""

@@ -1,0 +1,384 @@
+"""From a node's inputs to a scene: tables of core, and the files they name.
+
+A solver that runs inside of Houdini and one on a farm read the same folder; the only difference is
+that live the files of moving inputs are written frame by frame, just ahead of the solver.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hou
+import numpy as np
+
+from runnel import RunnelError, Scene
+from runnel.export.bgeo import write_bgeo
+from runnel.export.geometry import Geometry
+from runnel.params import CHANNEL
+from runnel.surface import Mesh, write_mesh
+
+from . import values as settings
+from .fluids import Variants
+from .geometry import Array, matches, numeric_attributes, point_values, positions
+from .inputs import BODIES, COLLIDERS, FORCES, SOURCE, Inputs
+from .parameters import ATTRIBUTES, PREFIX
+from .pieces import Piece, pieces
+from .values import Table, Values
+
+EMITTER_ONLY = ("rate", "speed", "frames", "inherit_velocity")
+MAPS = ("friction_map", "bounce_map", "stickiness_map")
+MULTIPLES = ("viscosity", "surfacetension")  # of the fluid's own, on points
+# Attributes of points that the solver knows, or computes itself.
+OWN = {*ATTRIBUTES.values(), "volume", "kernel_radius", "birth", "expiry", "source_id"} - {"id"}
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A file a frame."""
+
+    index: int  # of the input
+    piece: str
+    pattern: str  # name with #### for the frame
+    write: Callable[[Path, hou.Geometry, Piece], None]
+
+    def path(self, folder: Path, frame: int) -> Path:
+        return folder / re.sub(r"#+", lambda run: f"{frame:0{len(run[0])}d}", self.pattern)
+
+
+@dataclass
+class Gathering:
+    """The scene of a solver node; `folder` is where its files go."""
+
+    inputs: Inputs
+    values: Values
+    folder: Path
+    fps: float  # of Houdini
+    name: str
+    last: int  # frame
+    notes: list[str] = field(default_factory=list)  # what people should know
+    moving: list[Moving] = field(default_factory=list)
+    _names: dict[str, set[str]] = field(default_factory=dict)
+    _carried: list[str] = field(default_factory=list)  # attributes of points that go along
+    _variants: Variants = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._variants = Variants(settings.fluids(self.values))
+
+    @property
+    def first(self) -> int:
+        return int(self.values["startframe"])
+
+    @property
+    def frames(self) -> list[int]:
+        """First and last frame of files that move. One beyond the scene's: in its last frame too
+        a collider moves, whether or not the scene goes on."""
+        return [self.first, self.last + 1]
+
+    def scene(self) -> Scene:
+        """The scene; files of all that stands still, and of the first frame, are written."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        sources, sinks = self._sources()
+        table = settings.scene_dict(
+            {**self.values, "endframe": self.last},
+            name=_clean(self.name),
+            fps=self.fps,
+            sources=sources,
+            sinks=sinks,
+            colliders=[*self._colliders(), *self._bodies()],
+            forces=self._forces(),
+        )
+        table["fluid"] = self._variants.fluids
+        table["output"]["channels"] += self._carried
+        return Scene.from_dict(table, self.folder)
+
+    def need(self, frame: int, inputs: Inputs | None = None) -> None:
+        """Write the files of a frame, as far as they are not there yet."""
+        inputs = inputs or self.inputs
+        for part in self.moving:
+            path = part.path(self.folder, frame)
+            if frame > self.last + 1 or path.exists():
+                continue
+            geo = inputs.at(part.index, frame)
+            found = [] if geo is None else pieces(geo, as_points=part.pattern.endswith(".bgeo"))
+            for piece in found:
+                if piece.name == part.piece and geo is not None:
+                    part.write(path, geo, piece)
+                    break
+            else:
+                if part.pattern.endswith(".bgeo") and geo is not None:  # nothing is emitted
+                    part.write(path, geo, _nothing(geo))
+                    continue
+                name = f" {part.piece!r}" if part.piece else ""
+                raise RunnelError(
+                    f"Input {part.index + 1}: the piece{name} is gone at frame {frame}. Pieces "
+                    "have to be there from the start frame on; move one away instead."
+                )
+
+    # --- sources ---------------------------------------------------------------------------------
+
+    def _sources(self) -> tuple[list[Table], list[Table]]:
+        geo = self.inputs.at(SOURCE, self.first)
+        if geo is None:
+            raise RunnelError("The first input has no geometry: wire in a source.")
+        default = str(self.values["sourcekind"])
+        found = pieces(geo, as_points=default == "points")
+        if not found and default == "emitter" and self.inputs.moves(SOURCE):
+            found = [_nothing(geo)]  # points will come
+        if not found:
+            raise RunnelError("The first input is empty at the start frame: there is no source.")
+        sources: list[Table] = []
+        sinks: list[Table] = []
+        for piece in found:
+            kind = settings.kind_of_piece(piece.attributes, default, piece.of_points)
+            table = self._source(geo, piece, kind)
+            (sinks if kind == "sink" else sources).append(table)
+        return sources, sinks
+
+    def _source(self, geo: hou.Geometry, piece: Piece, kind: str) -> Table:
+        own = settings.settings_of_attributes(piece.attributes, "source")
+        own.pop("kind", None)
+        number = f"source_{len(self._names.get('source', ())) + 1}"
+        table = settings.source_settings(self.values) | own
+        table["name"] = self._unique("source", piece.name or number)
+        if kind == "points" or piece.of_points:
+            return self._point_source(geo, piece, number, table, emits=kind == "emitter")
+        table["shape"] = {"mesh": self._mesh(number, geo, piece, SOURCE, moves=False)}
+        if kind == "sink":
+            return {key: table[key] for key in ("name", "shape", "frames") if key in table}
+        table["kind"] = kind
+        if kind == "emitter" and self.inputs.moves(SOURCE):
+            self.notes.append(
+                f"{table['name']}: the surface emits from where it is at the start frame; emit "
+                "points (Scatter) to follow it."
+            )
+        if kind != "emitter":
+            table = {key: value for key, value in table.items() if key not in EMITTER_ONLY}
+        own_speed = mean_velocity(piece) / self.values["timescale"]
+        table["velocity"] = [float(c) for c in own_speed + np.array(table.get("velocity", [0] * 3))]
+        return self._with_defaults(table)
+
+    def _with_defaults(self, table: Table) -> Table:
+        table.setdefault("fluid", self._variants.fluids[0]["name"])
+        table.setdefault("spacing", self.values["particlesep"])
+        return table
+
+    def _point_source(
+        self, geo: hou.Geometry, piece: Piece, number: str, table: Table, emits: bool
+    ) -> Table:
+        table = self._with_defaults(table)
+        wrong = EMITTER_ONLY[:2] if emits else EMITTER_ONLY
+        table = {key: value for key, value in table.items() if key not in wrong}
+        table["kind"] = "emitter" if emits else "volume"
+        self._variants.learn(*self._multiples(geo, piece, table["fluid"]))
+        self._carry(geo)
+        write = partial(self._write_points, fluid=str(table["fluid"]))
+        if emits and self.inputs.moves(SOURCE):
+            part = Moving(SOURCE, piece.name, f"{number}_####.bgeo", write)
+            self.moving.append(part)
+            self.need(self.first)
+            points: Any = {"file": part.pattern, "frames": self.frames}
+        else:
+            path = self.folder / f"{number}.bgeo"
+            write(path, geo, piece)
+            points = path.name
+        return table | {"shape": {"points": points}}
+
+    def _carry(self, geo: hou.Geometry) -> None:
+        """Note the attributes of points that stay with the particles."""
+        pattern = str(self.values["inheritattribs"])
+        for name in numeric_attributes(geo):
+            kept = "source_id" if name == "id" else name
+            if kept in self._carried or name in OWN or name.startswith(PREFIX):
+                continue
+            if (name == "id" or matches(pattern, name)) and re.fullmatch(CHANNEL, name):
+                self._carried.append(kept)
+
+    def _write_points(self, path: Path, geo: hou.Geometry, piece: Piece, fluid: str) -> None:
+        """Points of a piece with what the solver takes from them."""
+        rows = piece.used
+        assert rows is not None
+        found: dict[str, Array] = {"P": positions(geo)[rows]}
+        names = ["v", "pscale", "age", *("id" if n == "source_id" else n for n in self._carried)]
+        for name in names:
+            values = point_values(geo, name)
+            if values is not None:
+                found[name] = values[rows]
+        if "v" in found:
+            found["v"] = found["v"] / np.float32(self.values["timescale"])
+        found["phase"] = self._variants.phases(*self._multiples(geo, piece, fluid))
+        write_bgeo(path, Geometry(len(rows), points=found))
+
+    def _multiples(self, geo: hou.Geometry, piece: Piece, fluid: str) -> tuple[Array, Array, Array]:
+        """Number of the fluid, multiples of its viscosity and of its tension, of each point."""
+        rows = piece.used
+        assert rows is not None
+        names = [table["name"] for table in self._variants.fluids]
+        if fluid not in names:
+            raise RunnelError(f"There is no fluid {fluid!r}; there are {', '.join(names)}.")
+        columns = []
+        for name, default in (("phase", names.index(fluid)), *((n, 1.0) for n in MULTIPLES)):
+            values = point_values(geo, name)
+            whole = np.full(len(rows), default)
+            columns.append(whole if values is None or values.ndim > 1 else values[rows])
+        return columns[0], columns[1], columns[2]
+
+    # --- colliders, bodies, forces ---------------------------------------------------------------
+
+    def _colliders(self) -> list[Table]:
+        motion = str(self.values["collidermotion"])
+        moves = motion == "deforming" or (motion == "auto" and self.inputs.moves(COLLIDERS))
+        common = settings.collider_settings(self.values)
+        return self._solids(COLLIDERS, "collider", common, moves)
+
+    def _bodies(self) -> list[Table]:
+        return self._solids(BODIES, "body", settings.body_settings(self.values), False)
+
+    def _solids(self, index: int, kind: str, common: Table, moves: bool) -> list[Table]:
+        geo = self.inputs.at(index, self.first)
+        found = []
+        for number, piece in enumerate([] if geo is None else pieces(geo), 1):
+            if geo is None or piece.of_points:
+                continue
+            own = settings.settings_of_attributes(piece.attributes, "collider")
+            table = common | own
+            table["name"] = self._unique("collider", piece.name or f"{kind}_{number}")
+            free = table.get("body") in ("rigid", "deformable")
+            own_file = f"{kind}_{number}"
+            attributes = self._maps(table, own_file, piece)
+            moving = moves and not free
+            table["shape"] = {"mesh": self._mesh(own_file, geo, piece, index, moving, attributes)}
+            found.append(table)
+        return found
+
+    def _maps(self, table: Table, name: str, piece: Piece) -> list[str]:
+        """Bring images that a piece names into the folder; point attributes its mesh needs."""
+        needed = ["uv"] if table.get("wet_map", "none") != "none" else []
+        for key in MAPS:
+            value = str(table.get(key, "")).strip()
+            if not value:
+                table.pop(key, None)
+            elif (image := Path(value)).suffix:
+                if not image.is_file():
+                    raise RunnelError(f"{table['name']}: there is no image {image} ({key}).")
+                table[key] = f"{name}_{key}{image.suffix}"
+                shutil.copyfile(image, self.folder / table[key])
+                needed.append("uv")
+            else:
+                needed.append(value)
+        for lost in sorted({n for n in needed if _column(piece, n) is None}):
+            raise RunnelError(
+                f"{table['name']}: its map needs the point attribute {lost!r}. Promote it to "
+                "points if it is on vertices or primitives."
+            )
+        return needed
+
+    def _forces(self) -> list[Table]:
+        geo = self.inputs.at(FORCES, self.first)
+        if geo is None:
+            return []
+        if self.inputs.moves(FORCES):
+            self.notes.append("Forces stay where they are at the start frame.")
+        found = []
+        for number, point in enumerate(geo.points()):
+            attributes: dict[str, Any] = {
+                a.name(): point.attribValue(a) for a in geo.pointAttribs()
+            }
+            table = settings.settings_of_attributes(attributes, "force")
+            if "kind" not in table:
+                continue
+            for name, key in (("P", "center"), ("v", "velocity"), ("N", "axis")):
+                if name in attributes and key not in table:
+                    table[key] = [float(c) for c in attributes[name]]
+            if "v" in attributes:
+                table["velocity"] = [c / self.values["timescale"] for c in table["velocity"]]
+            if "pscale" in attributes and "radius" not in table:
+                table["radius"] = float(attributes["pscale"])
+            own = attributes.get("name") or f"point_{number}"
+            table["name"] = self._unique("force", str(own))
+            found.append(table)
+        return found
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _mesh(
+        self,
+        name: str,
+        geo: hou.Geometry,
+        piece: Piece,
+        index: int,
+        moves: bool,
+        attributes: Collection[str] = (),
+    ) -> Any:
+        """Write a piece's mesh; the value of `mesh` in a shape."""
+        if piece.vdb is not None:
+            if moves:
+                self.notes.append(
+                    f"{piece.name}: a VDB stays as it is at the start frame; polygons can move."
+                )
+            path = self.folder / f"{name}.vdb"
+            piece.vdb.saveToFile(str(path))
+            return path.name
+        if not moves:
+            path = self.folder / f"{name}.ply"
+            _write_mesh(path, geo, piece, attributes)
+            return path.name
+        write = partial(_write_mesh, attributes=attributes)
+        part = Moving(index, piece.name, f"{name}_####.ply", write)
+        self.moving.append(part)
+        self.need(self.first)
+        return {"file": part.pattern, "frames": self.frames}
+
+    def _unique(self, kind: str, name: str) -> str:
+        taken = self._names.setdefault(kind, set())
+        name = base = _clean(name)
+        count = 1
+        while name in taken:
+            count += 1
+            name = f"{base}_{count}"
+        taken.add(name)
+        return name
+
+
+def _nothing(geo: hou.Geometry) -> Piece:
+    """A piece of no points."""
+    return Piece("", used=np.zeros(0, np.int64), geo=geo)
+
+
+def _write_mesh(
+    path: Path, geo: hou.Geometry, piece: Piece, attributes: Collection[str] = ()
+) -> None:
+    """A mesh with some of its point attributes: uv, and those that scale friction and the like."""
+    assert piece.vertices is not None
+    assert piece.corners is not None
+    found: dict[str, Array] = {}
+    for name in attributes:
+        values = _column(piece, name)
+        if values is not None:
+            found[name] = (values[:, :2] if name == "uv" else values).astype(np.float32)
+    write_mesh(path, Mesh(piece.vertices, piece.corners, found))
+
+
+def _clean(name: str) -> str:
+    """A name as core allows them."""
+    return re.sub(r"[^\w.:@+ -]", "_", name).strip()[:64] or "_"
+
+
+def mean_velocity(piece: Piece) -> Array:
+    """Of the points of a piece (3,); zero without v."""
+    given = _column(piece, "v")
+    if given is None or given.ndim != 2:
+        return np.zeros(3)
+    mean: Array = given.mean(axis=0, dtype=np.float64)
+    return mean
+
+
+def _column(piece: Piece, name: str) -> Array | None:
+    """A point attribute of a piece."""
+    values = None if piece.geo is None else point_values(piece.geo, name)
+    return None if values is None else values[piece.used]

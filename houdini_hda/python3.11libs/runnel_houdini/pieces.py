@@ -1,0 +1,123 @@
+"""Pieces of an input: what becomes a source, collider, body or force of its own.
+
+Primitives are told apart by the primitive attribute `name`, points without primitives by the point
+attribute `name`; without either, all of an input is one piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import hou
+import numpy as np
+from numpy.typing import NDArray
+
+from .geometry import Floats, Ints, triangles
+from .parameters import PREFIX
+
+# Names of the settings that a piece has of its own. Where pieces are merged, each gets the
+# attributes of the others too, with nothing in them.
+KEYS = PREFIX + "keys"
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Polygons, points, or a VDB; and the settings that it carries."""
+
+    name: str  # empty: the only one
+    attributes: dict[str, Any] = field(default_factory=dict)  # runnel_...
+    vertices: Floats | None = None
+    corners: Ints | None = None  # triangles (m, 3)
+    used: NDArray[np.int64] | None = None  # numbers of the points it has
+    geo: hou.Geometry | None = None  # that these are points of: unpacked, divided
+    vdb: hou.Geometry | None = None
+
+    @property
+    def of_points(self) -> bool:
+        return self.corners is None and self.vdb is None
+
+
+def pieces(geo: hou.Geometry, *, as_points: bool = False) -> list[Piece]:
+    """The pieces of a geometry; `as_points`: its primitives do not count."""
+    if as_points or not geo.primCount():
+        return _of_points(geo)
+    return [*_of_vdbs(geo), *_of_polygons(geo)]
+
+
+def _of_points(geo: hou.Geometry) -> list[Piece]:
+    if not geo.pointCount():
+        return []
+    carried = [a for a in geo.pointAttribs() if a.name().startswith(PREFIX)]
+    names = geo.pointStringAttribValues("name") if geo.findPointAttrib("name") else ()
+    found = []
+    for name, members in _by_name(names, geo.pointCount()):
+        first = geo.point(int(members[0]))
+        settings = _detail(geo)
+        if first is not None:
+            settings |= {a.name(): first.attribValue(a) for a in carried}
+        found.append(Piece(name, _own(settings), used=members, geo=geo))
+    return found
+
+
+def _of_polygons(geo: hou.Geometry) -> list[Piece]:
+    mesh = triangles(geo)
+    if not len(mesh.corners):
+        return []
+    geo = mesh.geo
+    carried = [a for a in geo.primAttribs() if a.name().startswith(PREFIX)]
+    names = geo.primStringAttribValues("name") if geo.findPrimAttrib("name") else ()
+    found = []
+    for name, members in _by_name(names, geo.primCount()):
+        chosen = mesh.corners[np.isin(mesh.prims, members)]
+        if not len(chosen):
+            continue
+        used, corners = np.unique(chosen, return_inverse=True)
+        first = geo.prim(int(members[0]))
+        settings = _detail(geo)
+        if first is not None:
+            settings |= {a.name(): first.attribValue(a) for a in carried}
+        shape = corners.reshape(-1, 3).astype(np.int32)
+        numbers = used.astype(np.int64)
+        found.append(Piece(name, _own(settings), mesh.points[used], shape, numbers, geo))
+    return found
+
+
+def _of_vdbs(geo: hou.Geometry) -> list[Piece]:
+    """Each VDB on its own."""
+    numbers = [prim.number() for prim in geo.prims() if prim.type() == hou.primType.VDB]
+    found = []
+    for number in numbers:
+        alone = hou.Geometry()
+        alone.merge(geo)
+        alone.deletePrims([p for p in alone.prims() if p.number() != number], keep_points=True)
+        (prim,) = alone.prims()
+        carried = [a for a in alone.primAttribs() if a.name().startswith(PREFIX)]
+        settings = _detail(geo) | {a.name(): prim.attribValue(a) for a in carried}
+        name = prim.attribValue("name") if alone.findPrimAttrib("name") else f"vdb_{number}"
+        found.append(Piece(str(name), _own(settings), vdb=alone))
+    return found
+
+
+def _by_name(names: Sequence[str], count: int) -> list[tuple[str, NDArray[np.int64]]]:
+    """Names in order of their first member, and the members of each."""
+    if not names:
+        return [("", np.arange(count))]
+    order: dict[str, list[int]] = {}
+    for number, name in enumerate(names):
+        order.setdefault(name, []).append(number)
+    return [(name, np.array(members, np.int64)) for name, members in order.items()]
+
+
+def _own(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Those attributes that are settings of the piece."""
+    if KEYS not in attributes:
+        return attributes
+    keys = str(attributes[KEYS]).split()
+    return {name: value for name, value in attributes.items() if name in keys}
+
+
+def _detail(geo: hou.Geometry) -> dict[str, Any]:
+    carried = (a for a in geo.globalAttribs() if a.name().startswith(PREFIX))
+    return {a.name(): geo.attribValue(a) for a in carried}

@@ -1,0 +1,282 @@
+"""From a node's inputs to the scene of core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import hou
+import numpy as np
+import pytest
+from hou_standin import Geometry, SopNode, world
+from hou_standin.geometry import _PrimData
+from shots import box, node, points, pool, upstream, values, water
+
+from runnel import RunnelError, Scene
+from runnel.meshes import read_mesh
+from runnel.points import read_points
+from runnel_houdini.gather import Gathering
+from runnel_houdini.inputs import Inputs
+from runnel_houdini.parameters import SOLVER
+from runnel_houdini.values import evaluate
+
+
+def gathering(solver: SopNode, folder: Path, last: int = 5) -> Gathering:
+    inputs = Inputs(solver, world.NOW.frame)
+    return Gathering(inputs, evaluate(solver, SOLVER), folder, 24.0, solver.name(), last)
+
+
+def scene(solver: SopNode, folder: Path) -> Scene:
+    return gathering(solver, folder).scene()
+
+
+def some(n: int = 8) -> np.ndarray:
+    return np.stack([0.1 * np.arange(n) + 0.05, np.full(n, 0.3), np.full(n, 0.2)], axis=1)
+
+
+def marked(kind: str, geometry: Geometry, /, **parms: Any) -> Geometry:
+    """Geometry that went through one of the nodes that carry settings."""
+    through = node(kind, upstream(geometry), **parms)
+    result = through._cook(1)
+    assert through.errors() == ()
+    return result
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def test_closed_polygons_are_filled(tmp_path: Path) -> None:
+    it = scene(pool(), tmp_path)
+    (source,) = it.sources
+    assert (source.kind, source.spacing, source.fluid) == ("volume", 0.1, "fluid_1")
+    assert it.up == "y"
+    assert it.solver.gravity == (0, -9.81, 0)
+    assert it.fps == 24
+    assert read_mesh(it.mesh_path(source.shape)).volume() == pytest.approx(0.125)
+
+
+def test_a_volume_takes_the_mean_velocity_of_its_points(tmp_path: Path) -> None:
+    geo = box((0, 0, 0), (0.5, 0.5, 0.5))
+    geo.addAttrib(hou.attribType.Point, "v", (0.0, 0.0, 0.0))
+    v = np.tile(np.float32([3, 0, 0]), (8, 1))
+    geo.setPointFloatAttribValuesFromString("v", v.tobytes())
+    it = scene(pool(upstream(geo), sourcevelocity=(0.0, 1.0, 0.0), timescale=0.5), tmp_path)
+    assert it.sources[0].velocity == (6, 1, 0)
+    assert it.fps == 48
+
+
+def test_points_are_particles(tmp_path: Path) -> None:
+    places = some()
+    given = points(
+        places, v=np.tile([1.0, 0, 0], (8, 1)), pscale=np.full(8, 0.04), id=np.arange(8) + 5,
+        phase=np.arange(8) % 2, heat=np.arange(8.0), Cd=np.ones((8, 3)), density=np.ones(8),
+    )  # fmt: skip
+    solver = pool(upstream(given), fluids=2, inheritattribs="* ^Cd", timescale=0.5)
+    it = scene(solver, tmp_path)
+    found = read_points(it.mesh_path(it.sources[0].shape))
+    assert np.allclose(found.position, places)
+    assert found.velocity is not None
+    assert np.allclose(found.velocity[:, 0], 2.0)  # on screen it moves half as fast
+    assert found.radius is not None
+    assert np.allclose(found.radius, 0.04)
+    assert found.phase is not None
+    assert found.phase.tolist() == [0, 1] * 4
+    assert set(found.channels) == {"heat", "source_id"}
+    assert it.output.channels[-2:] == ("source_id", "heat")
+
+
+def test_points_and_all_they_carry_come_out_again() -> None:
+    given = points(some(), id=np.arange(8) + 5, heat=np.arange(8.0), tint=np.ones((8, 2)))
+    solver = pool(upstream(given))
+    geo = solver._cook(3)
+    assert solver.errors() == ()
+    assert values(geo, "heat").tolist() == list(range(8))
+    assert values(geo, "source_id").tolist() == list(range(5, 13))
+    assert values(geo, "tint").shape == (8, 2)
+    assert values(geo, "P")[:, 1].max() < 0.3
+
+
+def test_multiples_of_viscosity_make_fluids(tmp_path: Path) -> None:
+    given = points(some(), viscosity=np.array([1.0, 2.0] * 4), phase=np.repeat([0, 1], 4))
+    solver = pool(upstream(given), fluids=2, viscosity1=3.0, preset2="honey")
+    it = scene(solver, tmp_path)
+    names = [fluid.name for fluid in it.fluids]
+    assert names == ["fluid_1", "fluid_2", "fluid_1@2,1", "fluid_2@2,1"]
+    assert it.fluids[2].viscosity == 6.0
+    assert it.fluids[3].viscosity == 2 * it.fluids[1].viscosity
+    assert it.fluids[3].color == it.fluids[1].color
+    found = read_points(it.mesh_path(it.sources[0].shape))
+    assert found.phase is not None
+    assert found.phase.tolist() == [0, 2, 0, 2, 1, 3, 1, 3]
+    solver._parms |= {"preset2": "custom", "viscosity1": 0.1}
+    geo = solver._cook(2)
+    assert values(geo, "phase").tolist() == [0] * 4 + [1] * 4
+    assert values(geo, "viscosity").tolist() == [1, 2] * 4
+
+
+def test_many_multiples_become_a_few_fluids(tmp_path: Path) -> None:
+    given = points(some(200), surfacetension=np.linspace(0.0, 1.0, 200))
+    it = scene(pool(upstream(given), surfacetension1=0.8), tmp_path)
+    assert len(it.fluids) <= 9
+    tension = [fluid.surface_tension for fluid in it.fluids]
+    assert min(tension) < 0.1
+    assert max(tension) <= 0.8
+
+
+def test_points_are_emitted_each_frame(tmp_path: Path) -> None:
+    def rain(frame: float) -> Geometry:
+        if frame == 3:
+            return Geometry()
+        return points(some(4) + np.array([0, 0.1 * frame, 0]), born=np.full(4, int(frame)))
+
+    solver = pool(upstream(rain), sourcekind="emitter", gravity=(0.0, 0.0, 0.0))
+    made = gathering(solver, tmp_path)
+    it = made.scene()
+    assert it.sources[0].kind == "emitter"
+    made.need(3)
+    assert len(read_points(tmp_path / "source_1_0003.bgeo")) == 0
+    counts = []
+    for frame in range(1, 6):
+        geo = solver._cook(frame)
+        assert solver.errors() == ()
+        counts.append(geo.pointCount())
+    assert counts == [0, 4, 8, 8, 12]
+    assert sorted(set(values(geo, "born").tolist())) == [1, 2, 4]
+
+
+def test_rain_that_begins_later() -> None:
+    def rain(frame: float) -> Geometry:
+        geo = points(some(4), heat=np.full(4, frame))
+        return geo if frame >= 3 else points(some(0), heat=np.zeros(0))
+
+    solver = pool(upstream(rain), sourcekind="emitter")
+    counts = [solver._cook(frame).pointCount() for frame in range(1, 5)]
+    assert solver.errors() == ()
+    assert counts == [0, 0, 0, 4]
+    assert values(solver._geometry, "heat").tolist() == [3.0] * 4
+
+
+def test_a_source_node_sets_pieces_apart(tmp_path: Path) -> None:
+    jet = marked(
+        "fluid_source", box((0.8, 0.8, 0.1), (0.9, 0.9, 0.4)), piecename="jet", kind="emitter",
+        velocity=(0.0, -2.0, 0.0), useparticlesep=1, particlesep=0.05, useframes=1, frames=(2, 4),
+    )  # fmt: skip
+    drain = marked("fluid_source", box((0, 0, 0), (0.2, 0.1, 0.1)), piecename="out", kind="sink")
+    merged = box((0, 0, 0), (0.5, 0.5, 0.5))
+    merged.merge(jet)
+    merged.merge(drain)
+    it = scene(pool(upstream(merged)), tmp_path)
+    by_name = {source.name: source for source in it.sources}
+    assert by_name["jet"].kind == "emitter"
+    assert by_name["jet"].spacing == pytest.approx(0.05)
+    assert by_name["jet"].frames == (2, 4)
+    assert by_name["source_1"].kind == "volume"
+    assert by_name["source_1"].spacing == pytest.approx(0.1)
+    assert [sink.name for sink in it.sinks] == ["out"]
+
+
+# --- colliders, bodies, forces --------------------------------------------------------------------
+
+
+def test_colliders_with_settings_of_the_tab_and_of_their_own(tmp_path: Path) -> None:
+    rough = marked("fluid_collider", box((2, 0, 0), (3, 1, 1)), piecename="rough", friction=0.75,
+                   usevoxelsize=1, voxelsize=0.03)  # fmt: skip
+    merged = box((4, 0, 0), (5, 1, 1))
+    merged.merge(rough)
+    solver = pool(water(), upstream(merged), colliderfriction=0.25, groundplane=1)
+    it = scene(solver, tmp_path)
+    found = {c.name: c for c in it.colliders}
+    assert set(found) == {"ground", "collider_1", "rough"}
+    assert found["rough"].friction == pytest.approx(0.75)
+    assert found["rough"].voxel_size == pytest.approx(0.03)
+    assert found["collider_1"].friction == pytest.approx(0.25)
+    assert found["collider_1"].voxel_size is None
+    assert found["ground"].friction == pytest.approx(0.25)
+
+
+def test_a_moving_collider_is_a_file_a_frame(tmp_path: Path) -> None:
+    solver = pool(water(), upstream(lambda f: box((0.1 * f, 0, 0), (1 + 0.1 * f, 1, 1))))
+    made = gathering(solver, tmp_path)
+    it = made.scene()
+    shape = it.colliders[0].shape
+    assert it.mesh_frames(shape) == [1, 2, 3, 4, 5, 6]
+    assert sorted(p.name for p in tmp_path.glob("collider*")) == ["collider_1_0001.ply"]
+    made.need(4)
+    assert read_mesh(tmp_path / "collider_1_0004.ply").bounds[0][0] == pytest.approx(0.4)
+
+
+def test_a_moving_collider_pushes(tmp_path: Path) -> None:
+    wall = upstream(lambda f: box((-1, 0, 0), (0.05 * f - 0.1, 1, 0.5)))
+    solver = pool(water((0, 0, 0), (0.5, 0.5, 0.5)), wall, domainmin=(-0.5, 0.0, 0.0))
+    first = values(solver._cook(1), "P")[:, 0].mean()
+    assert solver.errors() == ()
+    still = pool(water((0, 0, 0), (0.5, 0.5, 0.5)), None, domainmin=(-0.5, 0.0, 0.0))
+    pushed = values(solver._cook(5), "P")[:, 0]
+    assert solver.errors() == ()
+    assert pushed.mean() > values(still._cook(5), "P")[:, 0].mean() + 0.02
+    assert pushed.mean() > first
+    assert pushed.min() > 0.1
+
+
+def test_a_collider_that_is_said_to_stand_still(tmp_path: Path) -> None:
+    solver = pool(water(), upstream(lambda f: box((2, 0, 0), (3, 1, 1))), collidermotion="static")
+    it = scene(solver, tmp_path)
+    assert not it.colliders[0].shape.is_sequence
+
+
+def test_vdbs_come_in_as_files(tmp_path: Path) -> None:
+    geo = Geometry()
+    geo.createPoints([(0, 0, 0)])
+    geo._add_prim(_PrimData(hou.primType.VDB, [0], content=b"a level set"))
+    it = scene(pool(water(), upstream(geo)), tmp_path)
+    assert it.mesh_path(it.colliders[0].shape).read_bytes() == b"a level set"
+    assert it.colliders[0].shape.file.endswith(".vdb")
+
+
+def test_bodies_float_and_come_out(tmp_path: Path) -> None:
+    raft = upstream(box((0.1, 0.6, 0.1), (0.4, 0.7, 0.4)))
+    solver = pool(water(), None, None, raft, bodydensity=300.0, outbodies=1)
+    it = scene(solver, tmp_path)
+    assert (it.colliders[0].body, it.colliders[0].density) == ("rigid", 300.0)
+    start = solver._cook(1)
+    assert solver.errors() == ()
+    assert start.primCount() == 12
+    assert [g.name() for g in start.primGroups()] == ["body_1"]
+    before = values(start, "P")[-8:, 1].mean()
+    assert values(solver._cook(4), "P")[-8:, 1].mean() < before - 0.01
+
+
+def test_points_of_the_third_input_are_forces(tmp_path: Path) -> None:
+    geo = points([[0, 1, 0], [0, 0, 0]], v=np.array([[2.0, 0, 0], [0, 0, 0]]),
+                 runnel_strength=np.array([0.5, 3.0]), pscale=np.array([4.0, 1.0]))  # fmt: skip
+    geo.addAttrib(hou.attribType.Point, "runnel_kind", "")
+    geo.setPointStringAttribValues("runnel_kind", ["wind", "point"])
+    it = scene(pool(water(), None, upstream(geo), timescale=0.5), tmp_path)
+    wind, pull = it.forces
+    assert (wind.kind, wind.velocity, wind.strength) == ("wind", (4, 0, 0), 0.5)
+    assert (pull.kind, pull.center, pull.radius) == ("point", (0, 0, 0), 1.0)
+
+
+def test_names_are_made_fit(tmp_path: Path) -> None:
+    geo = box((2, 0, 0), (3, 1, 1))
+    box((4, 0, 0), (5, 1, 1), geo=geo)
+    geo.addAttrib(hou.attribType.Prim, "name", "")
+    geo.setPrimStringAttribValues("name", ["a/b"] * 6 + ["a\\b"] * 6)
+    it = scene(pool(water(), upstream(geo)), tmp_path)
+    assert [c.name for c in it.colliders] == ["a_b", "a_b_2"]
+
+
+def test_a_piece_of_an_unknown_fluid_says_so(tmp_path: Path) -> None:
+    given = marked("fluid_source", points(some()), fluid="ketchup", kind="points")
+    with pytest.raises(RunnelError, match="ketchup"):
+        scene(pool(upstream(given)), tmp_path)
+
+
+def test_what_moves_and_cannot_is_told() -> None:
+    solver = pool(
+        upstream(lambda f: box((0.2, 0.5, 0.1), (0.4, 0.6, 0.4))), sourcekind="emitter",
+        sourcevelocity=(0.0, -1.0, 0.0),
+    )  # fmt: skip
+    solver._cook(2)
+    assert solver.errors() == ()
+    assert "at the start frame" in solver.warnings()[0]
