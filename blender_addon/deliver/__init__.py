@@ -14,7 +14,7 @@ import bpy
 
 from . import display, playback
 
-_CLASSES: tuple[type, ...] = (display.RunnelDisplay,)
+_CLASSES: tuple[type, ...] = (display.RunnelSurface, display.RunnelDisplay)
 
 
 def register(systems: Callable[[bpy.types.Scene], Iterable[Any]]) -> None:

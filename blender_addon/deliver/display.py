@@ -27,10 +27,10 @@ def _again(self: Any, context: bpy.types.Context) -> None:
     playback.refresh(context.scene)
 
 
-def _look(self: Any, context: bpy.types.Context) -> None:
-    from . import playback
+class RunnelSurface(bpy.types.PropertyGroup):
+    """The object of one surface of a system."""
 
-    playback.refresh(context.scene, materials=True)
+    object: bpy.props.PointerProperty(type=bpy.types.Object)
 
 
 class RunnelDisplay(bpy.types.PropertyGroup):
@@ -61,21 +61,17 @@ class RunnelDisplay(bpy.types.PropertyGroup):
         name="Channels", default="velocity, radius, id, density, phase, age", update=_again,
         description="Attributes to load, separated by commas; position always is",
     )  # fmt: skip
-    color_by: bpy.props.EnumProperty(name="Colour By", items=COLORS, default="FLUID", update=_look)
+    color_by: bpy.props.EnumProperty(name="Colour By", items=COLORS, default="FLUID", update=_again)
     color_channel: bpy.props.StringProperty(
-        name="Channel", default="density", update=_look,
+        name="Channel", default="density", update=_again,
         description="Channel that colours the particles",
     )  # fmt: skip
     color_auto: bpy.props.BoolProperty(
-        name="Auto Range", default=True, update=_look,
+        name="Auto Range", default=True, update=_again,
         description="Ends of the colours from the frame shown when this is set",
     )  # fmt: skip
-    color_low: bpy.props.FloatProperty(name="Low", default=0.0, update=_look)
-    color_high: bpy.props.FloatProperty(name="High", default=1.0, update=_look)
-    blur: bpy.props.BoolProperty(
-        name="Motion Blur", default=True, update=_again,
-        description="Load velocities, which renderers make motion blur from",
-    )  # fmt: skip
+    color_low: bpy.props.FloatProperty(name="Low", default=0.0, update=_again)
+    color_high: bpy.props.FloatProperty(name="High", default=1.0, update=_again)
     bodies: bpy.props.BoolProperty(
         name="Move Bodies", default=True, update=_again,
         description="Rigid and soft bodies follow the cache; their own transforms stay",
@@ -83,6 +79,7 @@ class RunnelDisplay(bpy.types.PropertyGroup):
 
     # The objects that show the cache. Blender keeps these through renaming, undo and loading.
     points: bpy.props.PointerProperty(type=bpy.types.Object, name="Particles")
+    surfaces: bpy.props.CollectionProperty(type=RunnelSurface)
 
     # What went wrong, or what is shown instead. Of this session only.
     message: bpy.props.StringProperty(options={"SKIP_SAVE"})
@@ -123,7 +120,6 @@ def draw(layout: bpy.types.UILayout, system: Any) -> None:
             ends = body.column(align=True)
             ends.prop(display, "color_low")
             ends.prop(display, "color_high")
-    body.prop(display, "blur")
     body.prop(display, "bodies")
     body.prop(display, "all_channels")
     if not display.all_channels:

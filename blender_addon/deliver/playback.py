@@ -13,9 +13,11 @@ from typing import Any
 
 import bpy
 
+from runnel.cache import Cache
 from runnel.errors import RunnelError
+from runnel.preview.coloring import value_range, values_of
 
-from . import frames, objects, points
+from . import bodies, frames, materials, objects, points, surfaces
 
 Systems = Callable[[bpy.types.Scene], Iterable[Any]]
 
@@ -25,7 +27,11 @@ class _State:
 
     systems: Systems | None = None
     rendering = False
-    shown: dict[tuple[str, str], tuple[Any, ...]] = {}  # noqa: RUF012  what a part shows now
+    busy = False  # settings that playback itself sets do not start it again
+    shown: dict[str, tuple[Any, ...]] = {}  # noqa: RUF012  what is in each object now
+
+
+# --- what others call -----------------------------------------------------------------------------
 
 
 def show(system: Any, scene: bpy.types.Scene) -> None:
@@ -33,118 +39,223 @@ def show(system: Any, scene: bpy.types.Scene) -> None:
     _guarded(system, scene, make=True)
 
 
-def hide(system: Any) -> None:
-    """Remove the objects that show a system's cache."""
-    shown = system.display.points
-    system.display.points = None
-    if shown is not None:
-        objects.remove(shown)
-    system.display.tell("")
-
-
-def refresh(scene: bpy.types.Scene, materials: bool = False) -> None:
-    """Show the current frame again: settings changed, or a bake has gone on."""
-    for system in _systems(scene):
+def refresh(scene: bpy.types.Scene, anew: bool = False) -> None:
+    """Show the current frame again where something changed; `anew`: even if nothing did."""
+    if anew:
+        _State.shown.clear()
+    for system in systems(scene):
         _guarded(system, scene, make=False)
 
 
-def _systems(scene: bpy.types.Scene) -> list[Any]:
+def hide(system: Any) -> None:
+    """Remove the objects that show a system's cache."""
+    display = system.display
+    made = [display.points, *(item.object for item in display.surfaces)]
+    display.points = None
+    display.surfaces.clear()
+    for shown in made:
+        if shown is not None:
+            _State.shown.pop(shown.name, None)
+            objects.remove(shown)
+    display.tell("")
+
+
+def systems(scene: bpy.types.Scene) -> list[Any]:
+    """All systems of a scene."""
     return [] if _State.systems is None else list(_State.systems(scene))
+
+
+# --- one system -----------------------------------------------------------------------------------
 
 
 def _guarded(system: Any, scene: bpy.types.Scene, make: bool) -> None:
     """Show a system; what goes wrong becomes its message."""
-    if not system.display.enabled:
+    if _State.busy or not system.display.enabled:
         return
+    _State.busy = True
     try:
-        message = _show(system, scene, make)
-        system.display.tell(message)
+        system.display.tell(_show(system, scene, make))
     except RunnelError as error:
         system.display.tell(str(error), failed=True)
     except Exception as error:  # Blender would print it at every frame, and the artist see nothing
         system.display.tell(f"{type(error).__name__}: {error}", failed=True)
+    finally:
+        _State.busy = False
 
 
 def _show(system: Any, scene: bpy.types.Scene, make: bool) -> str:
-    display = system.display
-    if not make and display.points is None:
+    if not make and not _is_shown(system):
         return ""
     folder = system.cache_path()
     if not (folder / "manifest.json").exists():
-        return _absent(system, folder)
+        return f"No cache at {folder}: bake, or set the folder where it is now"
     cache = frames.open_cache(folder)
     choice = frames.choose(cache, scene.frame_current)
     if choice is None:
         return "No frame is baked yet"
-    _show_points(system, scene, cache, choice, make)
-    return choice.message
+    display = system.display
+    if display.bodies:
+        bodies.follow(system, scene, cache, scene.frame_current + scene.frame_subframe)
+        bodies.deform(system, scene, cache)
+    message = choice.message
+    if display.shown in ("POINTS", "BOTH"):
+        _show_points(system, scene, cache, choice, make)
+    if display.shown in ("SURFACE", "BOTH"):
+        message = _show_surfaces(system, scene, cache, choice) or message
+    _hide_others(display)
+    return message
 
 
-def _absent(system: Any, folder: Any) -> str:
-    """There is no cache: not baked yet, or moved away."""
-    shown = system.display.points
-    if shown is not None and shown.users_scene:
-        return f"No cache at {folder}: bake, or set the folder where it is now"
-    return ""
+def _is_shown(system: Any) -> bool:
+    return system.display.points is not None or len(system.display.surfaces) > 0
+
+
+def _hide_others(display: Any) -> None:
+    """Particles or surfaces that are not asked for stay, out of sight."""
+    parts = [(display.points, display.shown == "SURFACE")]
+    parts += [(item.object, display.shown == "POINTS") for item in display.surfaces]
+    for shown, hidden in parts:
+        if shown is not None and shown.hide_render != hidden:
+            shown.hide_render = shown.hide_viewport = hidden
 
 
 def _show_points(
-    system: Any, scene: bpy.types.Scene, cache: Any, choice: frames.Choice, make: bool
+    system: Any, scene: bpy.types.Scene, cache: Cache, choice: frames.Choice, make: bool
 ) -> None:
     display = system.display
-    shown = points.make(system, scene) if make else display.points
-    if shown is None or not shown.users_scene:
+    shown = points.make(system, scene) if make or display.points is None else display.points
+    if not shown.users_scene:  # the artist deleted it
         return
-    arrays = frames.read(cache, choice.frame, display.wanted(), ("position", "radius"))
     share = display.render_percentage if _State.rendering else display.percentage
+    wanted, rate = display.wanted(), _rate(scene, cache, choice)
+    if not _changed(shown, cache, choice, share, wanted and tuple(sorted(wanted)), rate,
+                    display.size, display.color_by, display.color_channel, display.color_auto,
+                    display.color_low, display.color_high):  # fmt: skip
+        return
+    arrays = frames.read(cache, choice.frame, wanted, ("position", "radius"))
     arrays = frames.thin(arrays, share / 100)
-    if "velocity" in arrays:
-        arrays["velocity"] = _blurred(arrays["velocity"], scene, cache, choice, display.blur)
+    if "velocity" in arrays and rate != 1.0:
+        arrays["velocity"] = arrays["velocity"] * arrays["velocity"].dtype.type(rate)
+    arrays.setdefault(
+        materials.ATTRIBUTE, materials.colors_of(arrays, materials.palette(cache.scene))
+    )
     objects.place(shown, scene, str(cache.scene.get("up", "z")))
     points.fill(shown, arrays, display.size)
+    _color(system, arrays)
+    materials.assign(shown, materials.for_particles(system))
 
 
-def _blurred(
-    velocity: Any, scene: bpy.types.Scene, cache: Any, choice: frames.Choice, blur: bool
-) -> Any:
-    """Velocities so that Cycles, which divides by the scene's frame rate, blurs as far as particles
-    go from one cached frame to the next."""
-    if choice.held or not blur:
-        return velocity * 0
+def _color(system: Any, arrays: dict[str, Any]) -> None:
+    """Ends of the colours, once, from the frame that is shown when they are asked for."""
+    display = system.display
+    if display.color_by == "FLUID" or not display.color_auto:
+        return
+    name = "speed" if display.color_by == "SPEED" else display.color_channel
+    display.color_low, display.color_high = value_range([values_of(arrays, name)])
+    display.color_auto = False
+
+
+def _show_surfaces(system: Any, scene: bpy.types.Scene, cache: Cache, choice: frames.Choice) -> str:
+    found = surfaces.files(cache, choice.frame)
+    for name, path in found.items():
+        shown = surfaces.make(system, scene, cache, name)
+        stat = path.stat()
+        rate = _rate(scene, cache, choice)
+        if _changed(shown, cache, choice, stat.st_mtime_ns, stat.st_size, rate):
+            objects.place(shown, scene, str(cache.scene.get("up", "z")))
+            surfaces.fill(shown, path, rate)
+    for item in system.display.surfaces:  # nothing of another frame stays in sight
+        if item.object is not None and item.name not in found:
+            _State.shown.pop(item.object.name, None)
+            item.object.data.clear_geometry()
+    return "" if found else f"Frame {choice.frame} has no surface: press Make Surface"
+
+
+def _rate(scene: bpy.types.Scene, cache: Cache, choice: frames.Choice) -> float:
+    """Factor on velocities: Cycles divides by the scene's frame rate (4.5 to 5.2), and blur shall
+    be as long as the way from one cached frame to the next. 0 where time stands still."""
+    if choice.held:
+        return 0.0
     rate = scene.render.fps / scene.render.fps_base / cache.fps
-    return velocity if abs(rate - 1) < 1e-6 else velocity * velocity.dtype.type(rate)
+    return 1.0 if abs(rate - 1.0) < 1e-6 else rate
+
+
+def _changed(shown: bpy.types.Object, cache: Cache, choice: frames.Choice, *settings: Any) -> bool:
+    """Whether an object has to be filled again; takes note of what it will show."""
+    sums = tuple(cache.entry(choice.frame).checksums.values())
+    now = (str(cache.directory), choice.frame, sums, *settings)
+    if _State.shown.get(shown.name) == now:
+        return False
+    _State.shown[shown.name] = now
+    return True
 
 
 # --- handlers -------------------------------------------------------------------------------------
 
 
+def _follow_bodies(scene: bpy.types.Scene) -> None:
+    """Between frames, as motion blur asks: particles have velocities, bodies are interpolated."""
+    for system in systems(scene):
+        if system.display.enabled and system.display.bodies and _is_shown(system):
+            try:
+                cache = frames.open_cache(system.cache_path())
+                time = scene.frame_current + scene.frame_subframe
+                bodies.follow(system, scene, cache, time)
+            except RunnelError as error:
+                system.display.tell(str(error), failed=True)
+
+
 @bpy.app.handlers.persistent
-def _on_frame(scene: bpy.types.Scene, _depsgraph: Any = None) -> None:
-    if scene.frame_subframe == 0.0:  # motion blur samples come from velocities
+def _on_frame(scene: bpy.types.Scene, *_: Any) -> None:
+    if scene.frame_subframe == 0.0:
         refresh(scene)
+    else:
+        _follow_bodies(scene)
 
 
 @bpy.app.handlers.persistent
 def _on_load(*_: Any) -> None:
     frames.forget()
     _State.rendering = False
-    for scene in bpy.data.scenes:
-        refresh(scene)
+    _everything_anew()
 
 
 @bpy.app.handlers.persistent
-def _on_render_start(scene: bpy.types.Scene, *_: Any) -> None:
+def _everything_anew(*_: Any) -> None:
+    """Undo and redo bring old contents back."""
+    for scene in bpy.data.scenes:
+        refresh(scene, anew=True)
+
+
+@bpy.app.handlers.persistent
+def _before_save(*_: Any) -> None:
+    """A .blend does not need the particles: they are in the cache."""
+    for scene in bpy.data.scenes:
+        for system in systems(scene):
+            display = system.display
+            for shown in (display.points, *(item.object for item in display.surfaces)):
+                if shown is not None and display.enabled:
+                    points.empty(shown.data)
+
+
+@bpy.app.handlers.persistent
+def _on_render_start(*_: Any) -> None:
     _State.rendering = True
 
 
 @bpy.app.handlers.persistent
-def _on_render_end(scene: bpy.types.Scene, *_: Any) -> None:
+def _on_render_end(*_: Any) -> None:
     _State.rendering = False
 
 
 _HANDLERS = {
     "frame_change_post": _on_frame,
     "load_post": _on_load,
+    "undo_post": _everything_anew,
+    "redo_post": _everything_anew,
+    "save_pre": _before_save,
+    "save_post": _everything_anew,
+    "save_post_fail": _everything_anew,
     "render_init": _on_render_start,
     "render_complete": _on_render_end,
     "render_cancel": _on_render_end,
@@ -154,13 +265,15 @@ _HANDLERS = {
 def register(systems: Systems) -> None:
     _State.systems = systems
     for name, handler in _HANDLERS.items():
-        getattr(bpy.app.handlers, name).append(handler)
+        if hasattr(bpy.app.handlers, name):
+            getattr(bpy.app.handlers, name).append(handler)
 
 
 def unregister() -> None:
     for name, handler in _HANDLERS.items():
-        registered = getattr(bpy.app.handlers, name)
+        registered = getattr(bpy.app.handlers, name, [])
         if handler in registered:
             registered.remove(handler)
     _State.systems = None
+    _State.shown.clear()
     frames.forget()

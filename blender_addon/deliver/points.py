@@ -13,7 +13,7 @@ from typing import Any
 import bpy
 import numpy as np
 
-from . import attributes, materials, objects
+from . import attributes, objects
 
 MODIFIER = "Runnel Points"
 
@@ -36,8 +36,8 @@ def make(system: Any, scene: bpy.types.Scene) -> bpy.types.Object:
     else:
         data = bpy.data.meshes.new(name)
         shown = objects.new(name, data, system, scene, "points")
-        modifier = shown.modifiers.new(MODIFIER, "NODES")
-        modifier.node_group = _nodes()
+        if bpy.app.version >= (4, 0, 0):  # before, only the vertices are seen
+            shown.modifiers.new(MODIFIER, "NODES").node_group = _nodes()
     system.display.points = shown
     return shown
 
@@ -67,13 +67,12 @@ def _resize(data: Any, count: int) -> None:
         data.vertices.add(count - have)
 
 
-def set_material(shown: bpy.types.Object, material: bpy.types.Material) -> None:
-    """Put the material on the points."""
-    slots = shown.data.materials
-    if not slots:
-        slots.append(material)
-    elif slots[0] is None or materials.is_ours(slots[0]):  # the user's own stays
-        slots[0] = material
+def empty(data: Any) -> None:
+    """Take all points or faces out; attributes come back with the next frame."""
+    if isinstance(data, bpy.types.Mesh):
+        data.clear_geometry()
+    else:
+        data.resize(0)
 
 
 def _nodes() -> bpy.types.NodeTree:
