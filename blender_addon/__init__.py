@@ -15,29 +15,31 @@ bl_info = {
 
 
 def _classes() -> tuple[type, ...]:
-    from . import operators
+    from . import operators, preferences, quick
 
-    return operators.CLASSES
+    return (*preferences.CLASSES, *operators.CLASSES, *quick.CLASSES)
 
 
 def register() -> None:
     import bpy
 
-    from . import bake, deliver, properties
+    from . import bake, deliver, panels, preflight, properties
 
     deliver.register(properties.systems)
     properties.register()
     for cls in _classes():
         bpy.utils.register_class(cls)
-    bake.register()
+    for part in (preflight, panels, bake):
+        part.register()
 
 
 def unregister() -> None:
     import bpy
 
-    from . import bake, deliver, properties
+    from . import bake, deliver, panels, preflight, properties
 
-    bake.unregister()
+    for part in (bake, panels, preflight):
+        part.unregister()
     for cls in reversed(_classes()):
         bpy.utils.unregister_class(cls)
     properties.unregister()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import bpy
+
 from runnel.cache import Cache
 from runnel.errors import RunnelError, SceneError
 from runnel.scene import Scene
@@ -130,7 +131,7 @@ class Task:
             fingerprint.write(self.home, plan.take, system, scene, export.objects)
         except SceneError as error:
             self.blamed = blamed(error.key, export.objects)
-            self._end([_said(error, self.blamed)])
+            self._end([said(error, self.blamed)])
             return
         except (RunnelError, OSError) as error:
             self._end([str(error)])
@@ -226,7 +227,7 @@ def blamed(key: str | None, objects: dict[str, list[str]]) -> str:
     return names[int(number)] if number.isdigit() and int(number) < len(names) else ""
 
 
-def _said(error: SceneError, name: str) -> str:
+def said(error: SceneError, name: str) -> str:
     """Core's message in the artist's words: the object instead of its number."""
     if not name:
         return str(error)

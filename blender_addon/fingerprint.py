@@ -15,6 +15,7 @@ from typing import Any
 
 import bpy
 import numpy as np
+
 from runnel.params import Fluid, Output, Solver
 from runnel.scene import Scene
 

@@ -18,6 +18,7 @@ from typing import Any
 import bpy
 import numpy as np
 from mathutils import Matrix
+
 from runnel.collider_maps import IMAGE_SUFFIXES
 from runnel.params import Collider, Domain, Fluid, Force, Output, Sink, Solver, Source
 from runnel.scene import Scene

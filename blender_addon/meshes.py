@@ -12,6 +12,7 @@ from typing import Any
 
 import bpy
 import numpy as np
+
 from runnel import surface
 
 

@@ -6,13 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 import bpy
-from bpy.props import BoolProperty, EnumProperty, IntProperty, StringProperty
+from bpy.props import EnumProperty, StringProperty
+
 from runnel.errors import RunnelError
 from runnel.params import PRESETS
 from runnel.progress import duration
 
 from . import bake, properties, takes, worker
 from .properties import ROLES
+from .roles import SOURCES
 
 MODES = [
     ("AUTO", "Bake", "Go on with the take, or start a new one if the scene has changed"),
@@ -32,7 +34,9 @@ class RUNNEL_OT_bake(bpy.types.Operator):
     bl_idname = "runnel.bake"
     bl_label = "Bake"
 
-    system: StringProperty(description="uid of the system; empty: the active one", options={"HIDDEN", "SKIP_SAVE"})  # fmt: skip
+    system: StringProperty(
+        description="uid of the system; empty: the active one", options={"HIDDEN", "SKIP_SAVE"}
+    )
     mode: EnumProperty(items=MODES, options={"SKIP_SAVE"})
 
     @classmethod
@@ -314,6 +318,8 @@ class RUNNEL_OT_set_role(bpy.types.Operator):
         chosen = list(context.selected_objects) or [context.object]
         for obj in filter(None, chosen):
             obj.runnel.role = self.role
+            if self.role in SOURCES and not obj.runnel.fluid:
+                obj.runnel.fluid = context.scene.runnel.active_system().fluids[0].name
             if self.role == "DOMAIN":
                 obj.display_type = "WIRE"
         return {"FINISHED"}

@@ -24,6 +24,7 @@ from bpy.props import (
     PointerProperty,
     StringProperty,
 )
+
 from runnel.params import (
     CHANNELS,
     PRESETS,
@@ -45,7 +46,7 @@ from .knobs import METRES, ROLE_HELP, SECTIONS, knobs
 # Newer versions want to be told that a path may start with //.
 RELATIVE = {"PATH_SUPPORTS_BLEND_RELATIVE"} if bpy.app.version >= (4, 5, 0) else set()
 UNITS = {"m": "LENGTH", "m/s": "VELOCITY", "m/s^2": "ACCELERATION", "kg": "MASS"}
-_ICONS = {
+ICONS = {
     "FLUID": "MOD_FLUIDSIM",
     "EMITTER": "MOD_WAVE",
     "COLLIDER": "MOD_PHYSICS",
@@ -56,7 +57,7 @@ _ICONS = {
     "DOMAIN": "MESH_CUBE",
 }
 ROLES = [("NONE", "None", "Has no part in the simulation", "X", 0)] + [
-    (role, section.title, ROLE_HELP[role], _ICONS[role], number)
+    (role, section.title, ROLE_HELP[role], ICONS[role], number)
     for number, (role, section) in enumerate(SECTIONS.items(), 1)
 ]
 
@@ -101,7 +102,7 @@ def blender_property(spec: Spec, **more: Any) -> Any:
     if spec.size > 1:
         facts["size"] = spec.size
         if spec.name == "color":
-            facts["subtype"] = "COLOR"
+            facts["subtype"] = "COLOR_GAMMA"  # as displayed
         elif spec.size == 3:
             facts["subtype"] = "XYZ"
     if spec.type is int:
@@ -265,7 +266,7 @@ class RunnelSystem(bpy.types.PropertyGroup):
     uid: StringProperty(options={"HIDDEN"})
     fluids: CollectionProperty(type=FluidGroup)
     active_fluid: IntProperty(options=set())
-    spacing: blender_property(_spacing, name="Particle Spacing")
+    spacing: blender_property(_spacing)
     own_frames: BoolProperty(
         name="Own Frame Range", description="Other frames than the scene's", options=set()
     )

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import bpy
+
 from runnel.params import NAME
 
 MADE_HERE = "runnel_uid"  # custom property of objects that show a cache

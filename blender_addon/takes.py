@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import bpy
+
 from runnel.cache import Cache
 from runnel.errors import RunnelError
 
