@@ -17,6 +17,20 @@ _FLOATS = {
     4: ("FLOAT_COLOR", "color"),
 }
 _BUILT_IN = {"position"}
+# Cycles takes these for grids of a volume, so that no shader can read them of points or meshes
+# (4.5 to 5.2). They get a second name.
+_VOLUMES = {"color", "density", "flame", "heat", "temperature", "velocity"}
+PREFIX = "fluid_"
+
+
+def write_all(geometry: Any, channels: dict[str, Any]) -> None:
+    """All channels as point attributes, and no others of ours; under names for shaders too."""
+    named = dict(channels)
+    for name in _VOLUMES & channels.keys():
+        named.setdefault(PREFIX + name, channels[name])
+    _drop(geometry, set(named))
+    for name, values in named.items():
+        write(geometry, name, values)
 
 
 def write(geometry: Any, name: str, values: Any) -> None:
@@ -46,7 +60,7 @@ def _int32(values: Any) -> Any:
     return np.ascontiguousarray(values.astype(np.int32, copy=False))
 
 
-def drop(geometry: Any, keep: set[str]) -> None:
+def _drop(geometry: Any, keep: set[str]) -> None:
     """Remove attributes of ours that the frame does not have; `keep` names those that stay."""
     stale = [
         item.name

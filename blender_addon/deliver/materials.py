@@ -20,7 +20,7 @@ from runnel.preview.coloring import fluid_colors
 from runnel.preview.colors import COLORMAPS, hex_color, to_linear
 
 MARK = "runnel_material"
-ATTRIBUTE = "color"  # of each particle, linear light
+COLOR, VALUE = "fluid_color", "color_value"  # of each particle: linear light; what colours it
 
 
 @dataclass(frozen=True)
@@ -191,18 +191,10 @@ def for_particles(system: Any) -> bpy.types.Material:
 
 def _color(tree: Any, display: Any) -> Any:
     source = tree.nodes.new("ShaderNodeAttribute")
-    source.location = (-900, 0)
+    source.location = (-740, 0)
+    source.attribute_name = COLOR if display.color_by == "FLUID" else VALUE
     if display.color_by == "FLUID":
-        source.attribute_name = ATTRIBUTE
         return source.outputs["Color"]
-    value = source.outputs["Fac"]
-    source.attribute_name = display.color_channel
-    if display.color_by == "SPEED":
-        source.attribute_name = "velocity"
-        length = tree.nodes.new("ShaderNodeVectorMath")
-        length.operation, length.location = "LENGTH", (-700, 0)
-        tree.links.new(source.outputs["Vector"], length.inputs[0])
-        value = length.outputs["Value"]
     scale = tree.nodes.new("ShaderNodeMapRange")
     scale.name, scale.location = "Runnel Range", (-520, 0)
     ramp = tree.nodes.new("ShaderNodeValToRGB")
@@ -211,10 +203,10 @@ def _color(tree: Any, display: Any) -> Any:
     elements = ramp.color_ramp.elements
     for place, code in enumerate(codes):
         at = place / (len(codes) - 1)
-        element = elements[0] if place == 0 else elements.new(at)
-        element.position, element.color = at, (*hex_color(code), 1.0)
-    elements.remove(elements[-1])  # the one a new ramp ends with
-    tree.links.new(value, scale.inputs["Value"])
+        # A new ramp has its two ends.
+        element = elements[-1 if at else 0] if at in (0.0, 1.0) else elements.new(at)
+        element.color = (*hex_color(code), 1.0)
+    tree.links.new(source.outputs["Fac"], scale.inputs["Value"])
     tree.links.new(scale.outputs["Result"], ramp.inputs["Fac"])
     return ramp.outputs["Color"]
 

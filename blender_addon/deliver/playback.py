@@ -136,23 +136,22 @@ def _show_points(
     arrays = frames.thin(arrays, share / 100)
     if "velocity" in arrays and rate != 1.0:
         arrays["velocity"] = arrays["velocity"] * arrays["velocity"].dtype.type(rate)
-    arrays.setdefault(
-        materials.ATTRIBUTE, materials.colors_of(arrays, materials.palette(cache.scene))
-    )
+    arrays[materials.COLOR] = materials.colors_of(arrays, materials.palette(cache.scene))
+    _color(display, arrays)
     objects.place(shown, scene, str(cache.scene.get("up", "z")))
     points.fill(shown, arrays, display.size)
-    _color(system, arrays)
-    materials.assign(shown, materials.for_particles(system))
+    points.dress(shown, materials.for_particles(system))
 
 
-def _color(system: Any, arrays: dict[str, Any]) -> None:
-    """Ends of the colours, once, from the frame that is shown when they are asked for."""
-    display = system.display
-    if display.color_by == "FLUID" or not display.color_auto:
+def _color(display: Any, arrays: dict[str, Any]) -> None:
+    """The number that colours each particle; its range once, from the frame shown first."""
+    if display.color_by == "FLUID":
         return
     name = "speed" if display.color_by == "SPEED" else display.color_channel
-    display.color_low, display.color_high = value_range([values_of(arrays, name)])
-    display.color_auto = False
+    values = arrays[materials.VALUE] = values_of(arrays, name)
+    if display.color_auto:
+        display.color_low, display.color_high = value_range([values])
+        display.color_auto = False
 
 
 def _show_surfaces(system: Any, scene: bpy.types.Scene, cache: Cache, choice: frames.Choice) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import bpy
 import numpy as np
 
-from . import attributes, objects
+from . import attributes, materials, objects
 
 MODIFIER = "Runnel Points"
 
@@ -48,9 +48,7 @@ def fill(shown: bpy.types.Object, arrays: dict[str, Any], size: float) -> None:
     if "radius" in arrays and size != 1.0:
         arrays = {**arrays, "radius": arrays["radius"] * np.float32(size)}
     _resize(data, len(arrays["position"]))
-    attributes.drop(data, set(arrays))
-    for name, values in arrays.items():
-        attributes.write(data, name, values)
+    attributes.write_all(data, arrays)
     attributes.tag(data)
 
 
@@ -67,6 +65,16 @@ def _resize(data: Any, count: int) -> None:
         data.vertices.add(count - have)
 
 
+def dress(shown: bpy.types.Object, material: bpy.types.Material) -> None:
+    """Put the material on the points, unless an artist's own is there."""
+    materials.assign(shown, material)
+    modifier = shown.modifiers.get(MODIFIER)
+    if modifier is not None and modifier.node_group is not None:
+        socket = modifier.node_group.interface.items_tree["Material"].identifier
+        if modifier.get(socket) != shown.data.materials[0]:
+            modifier[socket] = shown.data.materials[0]
+
+
 def empty(data: Any) -> None:
     """Take all points or faces out; attributes come back with the next frame."""
     if isinstance(data, bpy.types.Mesh):
@@ -76,7 +84,7 @@ def empty(data: Any) -> None:
 
 
 def _nodes() -> bpy.types.NodeTree:
-    """Vertices to points of the radius of their attribute; material and attributes are kept."""
+    """Vertices to points of the radius of their attribute, which lose their material on the way."""
     found = bpy.data.node_groups.get(MODIFIER)
     if found is not None and found.library is None:
         return found
@@ -84,6 +92,7 @@ def _nodes() -> bpy.types.NodeTree:
     tree.is_modifier = True
     for way in ("INPUT", "OUTPUT"):
         tree.interface.new_socket("Geometry", in_out=way, socket_type="NodeSocketGeometry")
+    tree.interface.new_socket("Material", in_out="INPUT", socket_type="NodeSocketMaterial")
     start, end = tree.nodes.new("NodeGroupInput"), tree.nodes.new("NodeGroupOutput")
     points = tree.nodes.new("GeometryNodeMeshToPoints")
     radius = tree.nodes.new("GeometryNodeInputNamedAttribute")
@@ -91,7 +100,10 @@ def _nodes() -> bpy.types.NodeTree:
     radius.inputs["Name"].default_value = "radius"
     tree.links.new(start.outputs[0], points.inputs["Mesh"])
     tree.links.new(radius.outputs["Attribute"], points.inputs["Radius"])
-    tree.links.new(points.outputs[0], end.inputs[0])
-    for place, node in enumerate((start, radius, points, end)):
+    dress = tree.nodes.new("GeometryNodeSetMaterial")
+    tree.links.new(points.outputs[0], dress.inputs["Geometry"])
+    tree.links.new(start.outputs["Material"], dress.inputs["Material"])
+    tree.links.new(dress.outputs[0], end.inputs[0])
+    for place, node in enumerate((start, radius, points, dress, end)):
         node.location = (200 * place, -140 * (node is radius))
     return tree

@@ -69,11 +69,10 @@ def fill(shown: bpy.types.Object, path: Path, rate: float) -> None:
         data.polygons.add(len(surface.triangles))
         data.loops.foreach_set("vertex_index", corners)
         data.polygons.foreach_set("loop_start", np.arange(0, len(corners), 3, dtype=np.int32))
-    for name, values in surface.attributes.items():
-        if name == "velocity" and rate != 1.0:
-            values = values * np.float32(rate)
-        if name not in _SKIPPED:
-            attributes.write(data, name, values)
+    channels = {name: v for name, v in surface.attributes.items() if name not in _SKIPPED}
+    if "velocity" in channels and rate != 1.0:
+        channels["velocity"] = channels["velocity"] * np.float32(rate)
+    attributes.write_all(data, channels)
     data.update(calc_edges=True)
     data.shade_smooth()
     attributes.tag(data)
