@@ -15,7 +15,7 @@ class ShownCache(bpy.types.PropertyGroup):
 
     name: bpy.props.StringProperty()
     uid: bpy.props.StringProperty()
-    folder: bpy.props.StringProperty(subtype="DIR_PATH")
+    folder: bpy.props.StringProperty()
     display: bpy.props.PointerProperty(type=deliver.display.RunnelDisplay)
 
     def cache_path(self) -> Path:
