@@ -136,6 +136,7 @@ class RUNNEL_MT_systems(bpy.types.Menu):
 
     def draw(self, context: Any) -> None:
         self.layout.operator("runnel.assign_system", text="First System").system = ""
+        self.layout.operator("runnel.assign_system", text="All Systems").system = properties.ALL
         for system in context.scene.runnel.systems:
             self.layout.operator("runnel.assign_system", text=system.name).system = system.uid
 
@@ -304,7 +305,8 @@ def draw_object(layout: Any, context: bpy.types.Context) -> None:
         owner = properties.find(context.scene, settings.system)
         row = layout.row()
         row.label(text="Belongs to")
-        row.menu("RUNNEL_MT_systems", text=owner.name if owner else "First System")
+        text = "All Systems" if settings.system == properties.ALL else "First System"
+        row.menu("RUNNEL_MT_systems", text=owner.name if owner else text)
 
 
 def _role_title(role: str) -> str:

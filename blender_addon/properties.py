@@ -45,6 +45,7 @@ from .knobs import METRES, ROLE_HELP, SECTIONS, knobs
 
 # Newer versions want to be told that a path may start with //.
 RELATIVE = {"PATH_SUPPORTS_BLEND_RELATIVE"} if bpy.app.version >= (4, 5, 0) else set()
+ALL = "ALL"  # in place of a uid: takes part in every system
 UNITS = {"m": "LENGTH", "m/s": "VELOCITY", "m/s^2": "ACCELERATION", "kg": "MASS"}
 ICONS = {
     "FLUID": "MOD_FLUIDSIM",
@@ -313,7 +314,8 @@ class RunnelSystem(bpy.types.PropertyGroup):
         """Whether an object takes part in this system."""
         known = [system.uid for system in self.id_data.runnel.systems]
         uid = obj.runnel.system
-        return uid == self.uid or (uid not in known and (not uid or known[0] == self.uid))
+        # Appended from another file, or of a system that was removed: the first one takes it.
+        return uid in (self.uid, ALL) or (uid not in known and known[0] == self.uid)
 
     def frame_range(self) -> tuple[int, int]:
         scene = self.id_data
@@ -344,7 +346,7 @@ class RunnelObject(bpy.types.PropertyGroup):
     role: EnumProperty(
         name="Role", description="Part in the simulation", items=ROLES, update=_took_role
     )
-    system: StringProperty(name="System", description="Empty: all systems")
+    system: StringProperty(name="System", description="uid; empty: the first, ALL: all of them")
     fluid: StringProperty(name="Fluid", description="Empty: the system's first")
     source: PointerProperty(type=SourceGroup)
     collider: PointerProperty(type=ColliderGroup)

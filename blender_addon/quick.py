@@ -10,7 +10,7 @@ import numpy as np
 
 from runnel.meshes import Mesh
 
-from . import properties
+from . import properties, roles
 from .meshes import joined, read_piece
 
 
@@ -39,9 +39,8 @@ class RUNNEL_OT_quick_liquid(bpy.types.Operator):
             bpy.ops.mesh.primitive_cube_add(location=context.scene.cursor.location)
             context.object.name = "Liquid"
             chosen = [context.object]
-        fresh = not context.scene.runnel.systems
-        system = properties.add_system(context.scene) if fresh else None
-        system = system or context.scene.runnel.active_system()
+        system = context.scene.runnel.active_system() or properties.add_system(context.scene)
+        fresh = not any(obj.runnel.role in roles.SOURCES for obj in roles.members(system))
         depsgraph = context.evaluated_depsgraph_get()
         volume, corners = 0.0, []
         for obj in chosen:
