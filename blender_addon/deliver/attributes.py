@@ -46,6 +46,10 @@ def write(geometry: Any, name: str, values: Any) -> None:
         kind, key = _FLOATS[width]
         ready = np.ascontiguousarray(values, np.float32)
     attribute = geometry.attributes.get(name)
+    if name == "position" and attribute is None:  # nothing there to be anywhere, or Blender 3.4
+        if ready.size:
+            geometry.vertices.foreach_set("co", ready.reshape(-1))
+        return
     if attribute is not None and (attribute.data_type != kind or attribute.domain != "POINT"):
         geometry.attributes.remove(attribute)
         attribute = None

@@ -24,6 +24,8 @@ from runnel.errors import CacheError
 
 MODIFIER = "Runnel"
 MARK = "runnel_body"  # on objects that playback moves
+KEYED = "runnel_keyed"  # on those whose motion became keyframes, which are the artist's then
+_HEADER = struct.Struct("<12siiffi")  # of PC2: mark, version, points, first frame, step, samples
 
 
 def follow(system: Any, scene: bpy.types.Scene, cache: Cache, time: float) -> None:
@@ -34,7 +36,7 @@ def follow(system: Any, scene: bpy.types.Scene, cache: Cache, time: float) -> No
     poses = _poses(cache, time)
     first = _poses(cache, min(cache.manifest.frames))
     for name, moved in bodies.items():
-        if name in poses and name in first:
+        if name in poses and name in first and KEYED not in moved:
             _move(moved, scene, first[name], poses[name])
             moved[MARK] = system.uid
 
@@ -48,9 +50,13 @@ def _bodies(system: Any, scene: bpy.types.Scene, cache: Cache) -> dict[str, bpy.
     }
     if not wanted:
         return {}
-    named = getattr(system, "object_names", None)
-    table = named(scene) if named else {item.name: item for item in scene.objects}
+    table = _by_name(system, scene)
     return {name: table[name] for name in wanted if name in table}
+
+
+def _by_name(system: Any, scene: bpy.types.Scene) -> dict[str, bpy.types.Object]:
+    named = getattr(system, "object_names", None)
+    return named(scene) if named else {item.name: item for item in scene.objects}
 
 
 def _poses(cache: Cache, time: float) -> dict[str, tuple[Quaternion, Vector]]:
@@ -112,38 +118,67 @@ def _set(moved: bpy.types.Object, shift: Vector, turn: Quaternion) -> None:
         moved.delta_rotation_euler = turn.to_euler(moved.rotation_mode, near)
 
 
-def reset(moved: bpy.types.Object) -> None:
-    """Put a body back to its own place."""
-    _set(moved, Vector((0.0, 0.0, 0.0)), Quaternion())
-    moved.pop(MARK, None)
+def to_keyframes(system: Any, scene: bpy.types.Scene, cache: Cache) -> int:
+    """Write the motion of rigid bodies as keyframes of their delta transforms; how many moved."""
+    moved = _bodies(system, scene, cache)
+    for item in moved.values():
+        item.pop(KEYED, None)
+    for frame in cache.frames():
+        follow(system, scene, cache, frame)
+        for item in moved.values():
+            turn = "quaternion" if item.rotation_mode == "QUATERNION" else "euler"
+            item.keyframe_insert("delta_location", frame=frame, group="Runnel")
+            item.keyframe_insert(f"delta_rotation_{turn}", frame=frame, group="Runnel")
+    for item in moved.values():
+        item[KEYED] = system.uid
+    return len(moved)
+
+
+def release(uid: str) -> None:
+    """Let go of all bodies of a system: they are where the artist put them."""
+    _written.pop(uid, None)
+    for item in bpy.data.objects:
+        if item.get(MARK) == uid:
+            del item[MARK]
+            _set(item, Vector((0.0, 0.0, 0.0)), Quaternion())
+            if _modifier(item) is not None:
+                item.modifiers.remove(_modifier(item))
 
 
 @contextmanager
 def at_rest(scene: bpy.types.Scene) -> Iterator[None]:
     """Bodies where the artist put them, for as long as the block lasts."""
-    moved = [item.name for item in scene.objects if MARK in item]
-    kept = {}
-    for name in moved:
-        item = scene.objects[name]
-        kept[name] = (
-            item.delta_location.copy(),
-            item.delta_rotation_quaternion.copy(),
-            item.delta_rotation_euler.copy(),
-            item[MARK],
-        )
-        reset(item)
+    kept = {item.name: _take(item) for item in scene.objects if MARK in item or KEYED in item}
     soft = [item.name for item in scene.objects if _modifier(item) is not None]
     for name in soft:
         _show_modifier(scene.objects[name], False)
     try:
         yield
     finally:
-        for name, (shift, turn, euler, mark) in kept.items():
-            item = scene.objects[name]
-            item.delta_location, item.delta_rotation_quaternion = shift, turn
-            item.delta_rotation_euler, item[MARK] = euler, mark
+        for name, before in kept.items():
+            _give_back(scene.objects[name], before)
         for name in soft:
             _show_modifier(scene.objects[name], True)
+
+
+def _take(item: bpy.types.Object) -> tuple[Any, ...]:
+    """Put a body to rest; returns what moved it."""
+    data = item.animation_data if KEYED in item else None
+    action, slot = (data.action, getattr(data, "action_slot", None)) if data else (None, None)
+    if data:
+        data.action = None
+    before = (item.delta_location.copy(), item.delta_rotation_quaternion.copy(),
+              item.delta_rotation_euler.copy())  # fmt: skip
+    _set(item, Vector((0.0, 0.0, 0.0)), Quaternion())
+    return (*before, action, slot)
+
+
+def _give_back(item: bpy.types.Object, before: tuple[Any, ...]) -> None:
+    item.delta_location, item.delta_rotation_quaternion, item.delta_rotation_euler = before[:3]
+    if before[3] is not None:
+        item.animation_data.action = before[3]
+        if before[4] is not None:
+            item.animation_data.action_slot = before[4]
 
 
 # --- soft bodies ----------------------------------------------------------------------------------
@@ -159,54 +194,103 @@ def _show_modifier(item: bpy.types.Object, on: bool) -> None:
     modifier.show_viewport = modifier.show_render = on
 
 
-def deform(system: Any, scene: bpy.types.Scene, cache: Cache) -> None:
+_written: dict[str, tuple[Any, ...]] = {}  # by system: what its shapes were made from
+
+
+def deform(system: Any, scene: bpy.types.Scene, cache: Cache, anew: bool) -> None:
     """Give soft bodies and cloth their shapes; writes what the modifier reads where it is old."""
     wanted = {
         str(item.get("name")): index
         for index, item in enumerate(cache.scene.get("collider", ()))
         if item.get("body") == "deformable"
     }
-    if not wanted:
+    last = cache.last_frame
+    state = (str(cache.directory), last, last and tuple(cache.entry(last).checksums.values()))
+    if not wanted or (not anew and _written.get(system.uid) == state):
         return
-    named = getattr(system, "object_names", None)
-    table = named(scene) if named else {item.name: item for item in scene.objects}
+    bpy.context.view_layer.update()  # objects may be new
+    table = _by_name(system, scene)
     for name, index in wanted.items():
         if name in table:
-            _deform(table[name], scene, cache, index)
+            _deform(system, table[name], scene, cache, index, anew)
+    _written[system.uid] = state
 
 
-def _deform(item: bpy.types.Object, scene: bpy.types.Scene, cache: Cache, index: int) -> None:
+def _deform(
+    system: Any,
+    item: bpy.types.Object,
+    scene: bpy.types.Scene,
+    cache: Cache,
+    index: int,
+    anew: bool,
+) -> None:
     path = cache.directory / "shapes" / f"solid_{index:03d}.pc2"
     have = [number for number in cache.frames() if cache.solid_path(index, number).exists()]
     if not have:
         return
-    newest = cache.solid_path(index, have[-1]).stat().st_mtime_ns
-    if not path.exists() or path.stat().st_mtime_ns < newest:
-        write_shapes(path, cache, index, have, _to_local(item, scene))
+    write_shapes(path, cache, index, have, _to_local(item, scene), anew)
     modifier = _modifier(item) or item.modifiers.new(MODIFIER, "MESH_CACHE")
     modifier.cache_format = "PC2"
-    modifier.filepath = str(path)
+    modifier.filepath = _relative(path)
     modifier.frame_start = have[0]
     modifier.interpolation = "LINEAR"
+    item[MARK] = system.uid
+
+
+def _relative(path: Path) -> str:
+    """Beside the .blend where that can be, so that both can be moved."""
+    try:
+        return str(bpy.path.relpath(str(path))) if bpy.data.filepath else str(path)
+    except ValueError:  # another drive
+        return str(path)
 
 
 def _to_local(item: bpy.types.Object, scene: bpy.types.Scene) -> Any:
-    """From metres in the world to the object's own space."""
-    matrix = np.array(item.matrix_world.inverted_safe()) / 1.0
+    """From metres in the world to the object's own space, as rows of a 3 x 4 matrix."""
+    matrix = np.array(item.matrix_world.inverted_safe())
     matrix[:3, :3] /= scene.unit_settings.scale_length
     return matrix[:3]
 
 
-def write_shapes(path: Path, cache: Cache, index: int, have: list[int], local: Any) -> None:
-    """A PC2 file: a header, and the vertices of each frame from the first on."""
-    span = range(have[0], have[-1] + 1)
-    count = len(cache.read_solid(index, have[0])[1])
-    with write_aside(path) as file:
-        file.write(struct.pack("<12siiffi", b"POINTCACHE2\0", 1, count, have[0], 1.0, len(span)))
-        for number in span:
-            nearest = max(frame for frame in have if frame <= number)
-            vertices = cache.read_solid(index, nearest)[1]
-            if len(vertices) != count:
-                raise CacheError(f"{path}: body {index} changes its number of vertices.")
-            placed = vertices.astype(np.float64) @ local[:, :3].T + local[:, 3]
-            file.write(placed.astype("<f4").tobytes())
+def write_shapes(
+    path: Path, cache: Cache, index: int, have: list[int], local: Any, anew: bool
+) -> None:
+    """A PC2 file: a header, and the vertices of each frame. Frames of a bake that goes on are added
+    at its end, and counted in the header afterwards, so that it can be read all the time."""
+    first, last = have[0], have[-1]
+    count = len(cache.read_solid(index, first)[1])
+    done = 0 if anew else _samples(path, cache.solid_path(index, first), count, first)
+
+    def shape(number: int) -> bytes:
+        nearest = max(frame for frame in have if frame <= number)
+        vertices = cache.read_solid(index, nearest)[1]
+        if len(vertices) != count:
+            raise CacheError(f"{path}: body {index} changes its number of vertices.")
+        placed = vertices.astype(np.float64) @ local[:, :3].T + local[:, 3]
+        return bytes(placed.astype("<f4").tobytes())
+
+    header = _HEADER.pack(b"POINTCACHE2\0", 1, count, first, 1.0, last - first + 1)
+    if not done:
+        with write_aside(path) as file:
+            file.write(header)
+            file.writelines(shape(number) for number in range(first, last + 1))
+    elif first + done <= last:
+        with open(path, "r+b") as file:
+            file.seek(_HEADER.size + done * count * 12)
+            file.writelines(shape(number) for number in range(first + done, last + 1))
+            file.flush()
+            file.seek(0)
+            file.write(header)
+
+
+def _samples(path: Path, source: Path, count: int, first: int) -> int:
+    """Frames that a file holds and that are still those of the cache."""
+    try:
+        if path.stat().st_mtime_ns < source.stat().st_mtime_ns:
+            return 0  # baked again
+        with open(path, "rb") as file:
+            mark, _, points, start, _, samples = _HEADER.unpack(file.read(_HEADER.size))
+    except (OSError, struct.error):
+        return 0
+    same = mark == b"POINTCACHE2\0" and points == count and start == first
+    return int(samples) if same else 0

@@ -136,7 +136,8 @@ def _liquid(made: bpy.types.Material, look: Look, color: Any, size: float) -> No
         _set(volume, "Color", tuple(color))
         _set(volume, "Density", look.depth / max(size, 1e-6))
         tree.links.new(volume.outputs["Volume"], output.inputs["Volume"])
-        made.use_raytrace_refraction = True  # EEVEE
+        if hasattr(made, "use_raytrace_refraction"):  # EEVEE
+            made.use_raytrace_refraction = True
 
 
 def _crust(tree: Any, shader: Any, color: Any, glow: float, size: float) -> None:

@@ -57,6 +57,7 @@ def hide(system: Any) -> None:
         if shown is not None:
             _State.shown.pop(shown.name, None)
             objects.remove(shown)
+    bodies.release(system.uid)
     display.tell("")
 
 
@@ -96,7 +97,7 @@ def _show(system: Any, scene: bpy.types.Scene, make: bool) -> str:
     display = system.display
     if display.bodies:
         bodies.follow(system, scene, cache, scene.frame_current + scene.frame_subframe)
-        bodies.deform(system, scene, cache)
+        bodies.deform(system, scene, cache, anew=make)
     message = choice.message
     if display.shown in ("POINTS", "BOTH"):
         _show_points(system, scene, cache, choice, make)

@@ -36,8 +36,7 @@ def make(system: Any, scene: bpy.types.Scene) -> bpy.types.Object:
     else:
         data = bpy.data.meshes.new(name)
         shown = objects.new(name, data, system, scene, "points")
-        if bpy.app.version >= (4, 0, 0):  # before, only the vertices are seen
-            shown.modifiers.new(MODIFIER, "NODES").node_group = _nodes()
+        shown.modifiers.new(MODIFIER, "NODES").node_group = _nodes()
     system.display.points = shown
     return shown
 
@@ -70,7 +69,7 @@ def dress(shown: bpy.types.Object, material: bpy.types.Material) -> None:
     materials.assign(shown, material)
     modifier = shown.modifiers.get(MODIFIER)
     if modifier is not None and modifier.node_group is not None:
-        socket = modifier.node_group.interface.items_tree["Material"].identifier
+        socket = _sockets(modifier.node_group)["Material"].identifier
         if modifier.get(socket) != shown.data.materials[0]:
             modifier[socket] = shown.data.materials[0]
 
@@ -83,16 +82,28 @@ def empty(data: Any) -> None:
         data.resize(0)
 
 
+def _sockets(tree: bpy.types.NodeTree) -> Any:
+    """Inputs of a node group by name."""
+    return tree.interface.items_tree if hasattr(tree, "interface") else tree.inputs
+
+
 def _nodes() -> bpy.types.NodeTree:
     """Vertices to points of the radius of their attribute, which lose their material on the way."""
     found = bpy.data.node_groups.get(MODIFIER)
     if found is not None and found.library is None:
         return found
     tree = bpy.data.node_groups.new(MODIFIER, "GeometryNodeTree")
-    tree.is_modifier = True
-    for way in ("INPUT", "OUTPUT"):
-        tree.interface.new_socket("Geometry", in_out=way, socket_type="NodeSocketGeometry")
-    tree.interface.new_socket("Material", in_out="INPUT", socket_type="NodeSocketMaterial")
+    for name, way, kind in (
+        ("Geometry", "INPUT", "NodeSocketGeometry"),
+        ("Geometry", "OUTPUT", "NodeSocketGeometry"),
+        ("Material", "INPUT", "NodeSocketMaterial"),
+    ):
+        if hasattr(tree, "interface"):
+            tree.interface.new_socket(name, in_out=way, socket_type=kind)
+        else:  # 3.4
+            (tree.inputs if way == "INPUT" else tree.outputs).new(kind, name)
+    if hasattr(tree, "is_modifier"):
+        tree.is_modifier = True
     start, end = tree.nodes.new("NodeGroupInput"), tree.nodes.new("NodeGroupOutput")
     points = tree.nodes.new("GeometryNodeMeshToPoints")
     radius = tree.nodes.new("GeometryNodeInputNamedAttribute")

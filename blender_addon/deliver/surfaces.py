@@ -74,5 +74,6 @@ def fill(shown: bpy.types.Object, path: Path, rate: float) -> None:
         channels["velocity"] = channels["velocity"] * np.float32(rate)
     attributes.write_all(data, channels)
     data.update(calc_edges=True)
-    data.shade_smooth()
+    if hasattr(data, "shade_smooth"):
+        data.shade_smooth()
     attributes.tag(data)
