@@ -12,9 +12,16 @@ from typing import Any
 
 import bpy
 
-from . import display, playback
+from . import bodies, display, meshing, operators, playback
 
-_CLASSES: tuple[type, ...] = (display.RunnelSurface, display.RunnelDisplay)
+__all__ = ["bodies", "display", "playback", "register", "unregister"]
+
+_CLASSES: tuple[type, ...] = (
+    meshing.RunnelMeshing,
+    display.RunnelSurface,
+    display.RunnelDisplay,
+    *operators.CLASSES,
+)
 
 
 def register(systems: Callable[[bpy.types.Scene], Iterable[Any]]) -> None:
@@ -29,6 +36,7 @@ def register(systems: Callable[[bpy.types.Scene], Iterable[Any]]) -> None:
 
 def unregister() -> None:
     """Take back all that register did."""
+    meshing.unregister()
     playback.unregister()
     for item in reversed(_CLASSES):
         bpy.utils.unregister_class(item)

@@ -8,6 +8,8 @@ from typing import Any
 
 import bpy
 
+from .meshing import RunnelMeshing, running
+
 SHOWN = (
     ("POINTS", "Particles", "Show the particles"),
     ("SURFACE", "Surface", "Show the surface meshes, where they were made"),
@@ -77,6 +79,8 @@ class RunnelDisplay(bpy.types.PropertyGroup):
         description="Rigid and soft bodies follow the cache; their own transforms stay",
     )  # fmt: skip
 
+    meshing: bpy.props.PointerProperty(type=RunnelMeshing)
+
     # The objects that show the cache. Blender keeps these through renaming, undo and loading.
     points: bpy.props.PointerProperty(type=bpy.types.Object, name="Particles")
     surfaces: bpy.props.CollectionProperty(type=RunnelSurface)
@@ -124,7 +128,15 @@ def draw(layout: bpy.types.UILayout, system: Any) -> None:
     body.prop(display, "all_channels")
     if not display.all_channels:
         body.prop(display, "channels")
-    if display.message:
-        row = layout.row()
-        row.alert = display.failed
-        row.label(text=display.message, icon="ERROR" if display.failed else "INFO")
+    _draw_surface(layout, system)
+    row = layout.row(align=True)
+    for name in ("runnel.show_cache", "runnel.hide_cache", "runnel.motion_to_keyframes"):
+        row.operator(name).system = system.uid
+
+
+def _draw_surface(layout: bpy.types.UILayout, system: Any) -> None:
+    box = layout.column(heading="Surface")
+    for name in RunnelMeshing.__annotations__:
+        box.prop(system.display.meshing, name)
+    verb = "runnel.stop_surface" if running(system.uid) else "runnel.make_surface"
+    box.operator(verb).system = system.uid

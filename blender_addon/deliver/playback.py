@@ -168,7 +168,11 @@ def _show_surfaces(system: Any, scene: bpy.types.Scene, cache: Cache, choice: fr
         if item.object is not None and item.name not in found:
             _State.shown.pop(item.object.name, None)
             item.object.data.clear_geometry()
-    return "" if found else f"Frame {choice.frame} has no surface: press Make Surface"
+    if not found:
+        return f"Frame {choice.frame} has no surface: press Make Surface"
+    if surfaces.is_stale(cache, choice.frame):
+        return f"Frame {choice.frame} was baked again: its surface is old"
+    return ""
 
 
 def _rate(scene: bpy.types.Scene, cache: Cache, choice: frames.Choice) -> float:

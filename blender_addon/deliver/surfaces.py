@@ -30,6 +30,16 @@ def files(cache: Cache, frame: int) -> dict[str, Path]:
     return found
 
 
+def is_stale(cache: Cache, frame: int) -> bool:
+    """Whether a frame has no surface, or was baked again since."""
+    found = files(cache, frame)
+    try:
+        baked = cache.frame_path(frame).stat().st_mtime_ns
+    except OSError:
+        return False
+    return not found or any(path.stat().st_mtime_ns < baked for path in found.values())
+
+
 def fluid_of(cache: Cache, name: str) -> int:
     """Number of the fluid whose surface has a name."""
     for index, fluid in enumerate(cache.scene.get("fluid", ())):
