@@ -195,6 +195,18 @@ def runnel(*arguments: str) -> str:
     return done.stdout
 
 
+def bare_packages(folder: Path) -> Path:
+    """A folder of packages with Blender and numpy, as an installed Blender has them."""
+    import numpy
+
+    found, folder = Path(numpy.__file__).parents[1], folder / "site-packages"
+    folder.mkdir(parents=True)
+    for name in ("bpy", "numpy", "numpy.libs"):
+        if (found / name).is_dir():
+            (folder / name).symlink_to(found / name)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def splash() -> Path:
     """A small cache: honey falls into water, a tap runs; 14 frames."""

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.blender.conftest import bare_packages
+
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -83,12 +85,7 @@ def test_versions_agree() -> None:
 
 def test_installs_offline_into_a_clean_profile_and_bakes(package: Path, tmp_path: Path) -> None:
     """Installed, enabled, and a bake runs in a process of its own with the wheels of the zip."""
-    bare = tmp_path / "bare" / "site-packages"
-    bare.mkdir(parents=True)
-    for name in ("bpy", "numpy", "numpy.libs"):
-        found = next((Path(p) / name for p in sys.path if (Path(p) / name).is_dir()), None)
-        if found is not None:
-            (bare / name).symlink_to(found)
+    bare = bare_packages(tmp_path / "bare")
     script, profile = tmp_path / "install.py", tmp_path / "profile"
     script.write_text(INSTALL)
     env = {
