@@ -36,6 +36,8 @@ def set_the_table() -> None:
             view = area.spaces.active.region_3d
             view.view_distance, view.view_location = 4.0, (0.2, 0.0, 0.5)
             view.view_rotation = (0.78, 0.48, 0.21, 0.34)
+    last = bpy.context.window_manager.operator_properties_last("runnel.quick_liquid")
+    last.particles = int(os.environ.get("RUNNEL_WINDOW_PARTICLES", "20000"))
     scene = bpy.context.scene
     scene.frame_end = int(os.environ.get("RUNNEL_WINDOW_FRAMES", "40"))
     bpy.ops.wm.save_as_mainfile(filepath=str(FOLDER / "shot.blend"))
