@@ -86,7 +86,7 @@ def test_a_splash_looks_as_it_did(
 def test_a_farm_renders_the_cache_without_the_solver(
     bpy: Any, addon: Any, splash: Path, tmp_path: Path
 ) -> None:
-    """From a .blend and its cache, in a Blender that cannot import numba or OpenCL: the frames of an
+    """From a .blend and its cache, where neither numba nor OpenCL can be imported: the frames of an
     animation are those that the artist sees."""
     from tests.blender import stage
 
