@@ -19,7 +19,7 @@ METADATA    := setup.py pyproject.toml tests/constraints.txt
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .PHONY: help demo test check lint types docs docs-check bench clean distclean \
-    blender-addon test-blender-all bench-blender bench-colliders bench-history bench-quality bench-scale bench-startup
+    blender-addon blender-window test-blender-all bench-blender bench-colliders bench-history bench-quality bench-scale bench-startup
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -57,6 +57,9 @@ test-blender-all: $(VENV)/.installed-test ## run the tests in Blender 4.5, 5.0 a
 
 blender-addon: $(VENV)/.installed-test ## build the Blender extension, a zip per platform in dist/blender
 	@$(BIN)/python blender_addon/build.py
+
+blender-window: ## install what the test in a real Blender window needs (Debian, root)
+	@sh tests/tools/window_tools.sh
 
 check: lint types docs-check test ## lint, types, freshness of generated docs, tests
 

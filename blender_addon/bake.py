@@ -271,12 +271,19 @@ def _tick() -> float:
     return 0.2 if any(changed) else 1.0
 
 
+_drawn: list[Any] = [None]  # what the status bar shows
+
+
 def redraw() -> None:
-    """Panels and the status bar."""
+    """Panels, and the status bar where it has something new to say."""
+    told = [(task.uid, task.ended, round(50 * task.share)) for task in TASKS.values()]
     for window in bpy.context.window_manager.windows:
         for area in window.screen.areas:
-            if area.type in ("VIEW_3D", "PROPERTIES", "STATUSBAR"):
+            if area.type in ("VIEW_3D", "PROPERTIES"):
                 area.tag_redraw()
+        if told != _drawn[0]:  # the bar belongs to no screen; setting its text draws it anew
+            window.workspace.status_text_set(None)
+    _drawn[0] = told
 
 
 def forget(*_: Any) -> None:

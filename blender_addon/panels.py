@@ -159,19 +159,27 @@ class RUNNEL_PT_system(Sidebar, bpy.types.Panel):
             layout.operator("runnel.system_add", text="Start Empty", icon="ADD")
             return
         system = runnel.active_system()
-        row = layout.row()
-        rows = 2 if len(runnel.systems) > 1 else 1
-        row.template_list("RUNNEL_UL_names", "systems", runnel, "systems", runnel, "active",
-                          rows=rows, maxrows=4)  # fmt: skip
-        buttons = row.column(align=True)
-        buttons.operator("runnel.system_add", text="", icon="ADD")
-        if len(runnel.systems) > 1:
-            buttons.operator("runnel.system_remove", text="", icon="REMOVE")
+        _draw_systems(layout, runnel, system)
         column = layout.column()
         column.use_property_split = True
         column.use_property_decorate = False
         column.prop(system, "spacing")
         draw_bake(layout, system)
+
+
+def _draw_systems(layout: Any, runnel: Any, system: Any) -> None:
+    if len(runnel.systems) == 1:
+        row = layout.row(align=True)
+        row.prop(system, "name", text="")
+        row.operator("runnel.system_add", text="", icon="ADD")
+        row.operator("runnel.system_remove", text="", icon="REMOVE")
+        return
+    row = layout.row()
+    row.template_list("RUNNEL_UL_names", "systems", runnel, "systems", runnel, "active",
+                      rows=2, maxrows=4)  # fmt: skip
+    buttons = row.column(align=True)
+    buttons.operator("runnel.system_add", text="", icon="ADD")
+    buttons.operator("runnel.system_remove", text="", icon="REMOVE")
 
 
 def draw_bake(layout: Any, system: Any) -> None:

@@ -166,7 +166,7 @@ def start(
 # Places in the sidebar, from its right and upper ends, at Blender's usual scale.
 TAB = (15, 165)
 QUICK_LIQUID = (127, 87)
-BAKE = (127, 127)
+BAKE = (127, 103)
 
 
 def in_sidebar(window: Window, place: tuple[int, int]) -> tuple[float, float]:
