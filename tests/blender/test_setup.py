@@ -254,3 +254,9 @@ def test_the_add_on_can_be_switched_off_and_on(bpy: Any) -> None:
         blender_addon.unregister()
         assert not hasattr(bpy.types.Object, "runnel")
         assert not hasattr(bpy.types, "RUNNEL_PT_system")
+
+
+def test_the_page_on_panels_is_fresh() -> None:
+    from tests.tools.generated_docs import stale_pages
+
+    assert stale_pages() == []

@@ -16,8 +16,15 @@ def reference() -> str:
     return reference_markdown()
 
 
+def panels() -> str:
+    from tests.tools.blender_panels import page
+
+    return page()
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/scene.md": reference,
+    "docs/blender/panels.md": panels,
 }
 
 
