@@ -28,9 +28,12 @@ KEYED = "runnel_keyed"  # on those whose motion became keyframes, which are the 
 _HEADER = struct.Struct("<12siiffi")  # of PC2: mark, version, points, first frame, step, samples
 
 
+_resting: list[str] = []  # not empty: bodies stay where they are, whatever the frame
+
+
 def follow(system: Any, scene: bpy.types.Scene, cache: Cache, time: float) -> None:
     """Put all bodies where they are at a time [frames], between two frames as well."""
-    bodies = _bodies(system, scene, cache)
+    bodies = {} if _resting else _bodies(system, scene, cache)
     if not bodies:
         return
     poses = _poses(cache, time)
@@ -152,9 +155,11 @@ def at_rest(scene: bpy.types.Scene) -> Iterator[None]:
     soft = [item.name for item in scene.objects if _modifier(item) is not None]
     for name in soft:
         _show_modifier(scene.objects[name], False)
+    _resting.append(scene.name)
     try:
         yield
     finally:
+        _resting.pop()
         for name, before in kept.items():
             _give_back(scene.objects[name], before)
         for name in soft:
@@ -206,7 +211,7 @@ def deform(system: Any, scene: bpy.types.Scene, cache: Cache, anew: bool) -> Non
     }
     last = cache.last_frame
     state = (str(cache.directory), last, last and tuple(cache.entry(last).checksums.values()))
-    if not wanted or (not anew and _written.get(system.uid) == state):
+    if not wanted or _resting or (not anew and _written.get(system.uid) == state):
         return
     bpy.context.view_layer.update()  # objects may be new
     table = _by_name(system, scene)

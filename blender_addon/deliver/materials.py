@@ -166,8 +166,9 @@ def _set(node: Any, name: str, value: Any) -> None:
 # --- particles ------------------------------------------------------------------------------------
 
 
-def for_particles(system: Any) -> bpy.types.Material:
-    """Material of a system's particles: in the colour of their fluid, or by a channel."""
+def for_particles(system: Any, color: Any) -> bpy.types.Material:
+    """Material of a system's particles: in the colour of their fluid, or by a channel; `color` in
+    the solid view."""
     title, display = f"Runnel {system.name} particles", system.display
     mark = f"{system.uid} {display.color_by} {display.color_channel}"
     found = next(
@@ -178,6 +179,7 @@ def for_particles(system: Any) -> bpy.types.Material:
         return found
     made = found or _material(title, mark)
     made[MARK] = mark
+    made.diffuse_color = color
     tree = made.node_tree
     tree.nodes.clear()
     output = tree.nodes.new("ShaderNodeOutputMaterial")

@@ -137,11 +137,12 @@ def _show_points(
     arrays = frames.thin(arrays, share / 100)
     if "velocity" in arrays and rate != 1.0:
         arrays["velocity"] = arrays["velocity"] * arrays["velocity"].dtype.type(rate)
-    arrays[materials.COLOR] = materials.colors_of(arrays, materials.palette(cache.scene))
+    colors = materials.palette(cache.scene)
+    arrays[materials.COLOR] = materials.colors_of(arrays, colors)
     _color(display, arrays)
     objects.place(shown, scene, str(cache.scene.get("up", "z")))
     points.fill(shown, arrays, display.size)
-    points.dress(shown, materials.for_particles(system))
+    points.dress(shown, materials.for_particles(system, colors[0]))
 
 
 def _color(display: Any, arrays: dict[str, Any]) -> None:
