@@ -14,6 +14,7 @@ import pytest
 
 from runnel.cache import Cache
 from tests.blender.conftest import runnel
+from tests.blender.shots import bent_arm
 
 FRAMES = 8
 
@@ -25,39 +26,14 @@ def shot(addon: Any, bpy: Any, tmp_path: Path) -> Iterator[Any]:
 
     scene = bpy.context.scene
     scene.frame_end = FRAMES
-    arm(bpy)
+    bent_arm(bpy, length=0.8, width=0.15, last=FRAMES, angle=0.7)
+    bpy.ops.object.select_all(action="DESELECT")
     bpy.ops.mesh.primitive_cube_add(size=0.4, location=(0, 0, 0.9))
     bpy.context.object.name = "Water"
     bpy.ops.runnel.quick_liquid(particles=512)
     bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "shot.blend"))
     yield bpy
     worker.stop_all()
-
-
-def arm(bpy: Any) -> None:
-    """A bar of two bones, the upper of which sweeps to and fro; a collider."""
-    bpy.ops.mesh.primitive_cube_add(size=1.0, location=(0, 0, 0.4))
-    bar = bpy.context.object
-    bar.name, bar.scale = "Arm", (0.15, 0.15, 0.6)
-    bpy.ops.object.transform_apply(location=True, rotation=True, scale=True)
-    bpy.ops.object.armature_add(radius=0.4)
-    rig = bpy.context.object
-    bpy.ops.object.mode_set(mode="EDIT")
-    lower = rig.data.edit_bones[0]
-    upper = rig.data.edit_bones.new("upper")
-    upper.head, upper.tail, upper.parent = lower.tail, (0, 0, 0.8), lower
-    bpy.ops.object.mode_set(mode="OBJECT")
-    bar.modifiers.new("Armature", "ARMATURE").object = rig
-    for name, wanted in (("Bone", lambda z: z < 0.4), ("upper", lambda z: z > 0.4)):
-        group = bar.vertex_groups.new(name=name)
-        group.add([v.index for v in bar.data.vertices if wanted(v.co.z)], 1.0, "REPLACE")
-    bone = rig.pose.bones["upper"]
-    bone.rotation_mode = "XYZ"
-    for frame in (1, FRAMES):
-        bone.rotation_euler = (0.1 * (frame - 1), 0, 0)
-        bone.keyframe_insert("rotation_euler", frame=frame)
-    bar.runnel.role = "COLLIDER"
-    bpy.ops.object.select_all(action="DESELECT")
 
 
 def system_of(bpy: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 
 from runnel.meshes import read_mesh
 from runnel.motion import frame_time, motion_of
+from tests.blender.shots import bent_arm
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_what_deforms_is_a_mesh_a_frame(shot: Shot) -> None:
     for frame in (1, 4):
         growing.scale = (frame, 1, 1)
         growing.keyframe_insert("scale", frame=frame)
-    armature(shot)
+    bent_arm(shot.bpy, length=2.0, width=0.3, last=4, angle=0.6)
     export = shot.export()
     for name in ("Bent", "Growing", "Arm"):
         part = shot.part(export, "collider", name)
@@ -140,30 +141,6 @@ def test_what_deforms_is_a_mesh_a_frame(shot: Shot) -> None:
         shot.check_all_frames(export, "collider", name)
     before, after = (shot.exported(export, "collider", "Arm", frame) for frame in (1, 4))
     assert np.abs(before - after).max() > 0.2
-
-
-def armature(shot: Shot) -> Any:
-    """A bar of two bones, the upper of which turns."""
-    bpy = shot.bpy
-    arm = shot.cube("Arm", size=1.0, location=(0, 0, 1), scale=(0.3, 0.3, 2))
-    bpy.ops.object.transform_apply(location=True, rotation=True, scale=True)
-    bpy.ops.object.armature_add(location=(0, 0, 0))
-    rig = bpy.context.object
-    bpy.ops.object.mode_set(mode="EDIT")
-    lower = rig.data.edit_bones[0]
-    upper = rig.data.edit_bones.new("upper")
-    upper.head, upper.tail, upper.parent = lower.tail, (0, 0, 2), lower
-    bpy.ops.object.mode_set(mode="OBJECT")
-    arm.modifiers.new("Armature", "ARMATURE").object = rig
-    for name, wanted in ((lower.name, lambda z: z < 1), ("upper", lambda z: z > 1)):
-        group = arm.vertex_groups.new(name=name)
-        group.add([v.index for v in arm.data.vertices if wanted(v.co.z)], 1.0, "REPLACE")
-    bone = rig.pose.bones["upper"]
-    bone.rotation_mode = "XYZ"
-    for frame in (1, 4):
-        bone.rotation_euler = (0.2 * (frame - 1), 0, 0)
-        bone.keyframe_insert("rotation_euler", frame=frame)
-    return arm
 
 
 def test_instances_are_part_of_their_object(shot: Shot) -> None:

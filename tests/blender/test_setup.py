@@ -89,8 +89,6 @@ def test_settings_survive_saving_and_loading(addon: Any, bpy: Any, tmp_path: Pat
     collider = bpy.data.objects["Tank"].runnel.collider
     assert collider.friction == pytest.approx(0.4)
     assert collider.use_voxel_size
-    saved = Path(path).read_bytes()
-    assert b"baking" not in saved
 
 
 def test_duplicates_and_renaming(addon: Any, bpy: Any, tmp_path: Path) -> None:

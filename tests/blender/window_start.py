@@ -26,7 +26,7 @@ def set_the_table() -> None:
     for obj in list(bpy.data.objects):
         if obj.type == "MESH":
             bpy.data.objects.remove(obj)
-    bpy.ops.mesh.primitive_cube_add(size=0.4, location=(0.35, 0, 0.2))
+    bpy.ops.mesh.primitive_cube_add(size=0.3, location=(-0.05, 0, 0.15))
     bpy.context.object.name = "Block"
     bpy.ops.mesh.primitive_cube_add(size=0.7, location=(-0.4, 0, 0.75))
     bpy.context.object.name = "Water"
