@@ -201,8 +201,9 @@ def draw_bake(layout: Any, system: Any) -> None:
     text, icon = f"Bake {first} to {last}", "RENDER_ANIMATION"
     if frames and stale:
         text = "Bake New Take"
-    elif frames and frames[-1] < last:
-        text, icon = f"Go On to {last}", "PLAY"
+    elif frames:
+        done = frames[-1] >= last
+        text, icon = ("Up to Date", "CHECKMARK") if done else (f"Go On to {last}", "PLAY")
     column.operator("runnel.bake", text=text, icon=icon).system = system.uid
     if unsaved:
         wrapped(box, takes.UNSAVED, "ERROR")
@@ -523,10 +524,10 @@ CLASSES = (
     RUNNEL_MT_takes,
     RUNNEL_MT_systems,
     RUNNEL_PT_system,
+    RUNNEL_PT_checks,
     RUNNEL_PT_object,
     RUNNEL_PT_object_more,
     RUNNEL_PT_fluids,
-    RUNNEL_PT_checks,
     RUNNEL_PT_display,
     RUNNEL_PT_advanced,
     RUNNEL_PT_solver,
