@@ -43,6 +43,7 @@ class Task:
     """The bake of one system."""
 
     def __init__(self, system: Any, mode: str = "AUTO", branch_from: int | None = None) -> None:
+        properties.tell_apart()
         home = system.home()
         if home is None:
             raise RunnelError(takes.UNSAVED)
@@ -125,7 +126,7 @@ class Task:
             self.message = plan.text
             if plan.nothing:
                 self.ended = True
-                playback.show(system, bpy.data.scenes[self.scene_name])
+                playback.show(system, system.id_data)
                 return
             path = export.write(plan.take)
             fingerprint.write(self.home, plan.take, system, scene, export.objects)
@@ -170,9 +171,10 @@ class Task:
         if self.job is None or self.ended:
             return False
         came = self.job.poll()
-        scene = bpy.data.scenes.get(self.scene_name)
-        system = properties.find(scene, self.uid) if scene else None
-        if came and scene is not None and system is not None:
+        scene, system = properties.locate(self.uid, self.scene_name)
+        if system is None and not self.job.stopping:  # removed, or undone
+            self.job.stop()
+        if came and system is not None:
             if self._shown:
                 playback.refresh(scene)
             else:
@@ -204,7 +206,7 @@ class Task:
             self.job.stop()
 
     def _system(self) -> Any:
-        system = properties.find(bpy.data.scenes[self.scene_name], self.uid)
+        _, system = properties.locate(self.uid, self.scene_name)
         if system is None:
             raise RunnelError("The system was removed.")
         return system

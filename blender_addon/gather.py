@@ -401,7 +401,7 @@ class Builder:
         # Core tells an emitter's velocity in the axes of the mesh as exported: the world's.
         turn = _rotation(track.first_matrix)
         part["velocity"] = [properties.rounded(v) for v in turn @ np.array(part["velocity"])]
-        flat = _is_flat(track.world().vertices)
+        flat = is_flat(track.world().vertices)
         return part | track.shape(part["spacing"] if flat else 0.0)
 
     def _collider(self, obj: bpy.types.Object, track: Track) -> dict[str, Any]:
@@ -479,7 +479,8 @@ def _rotation(matrix: np.ndarray) -> np.ndarray:
     return np.array(Matrix(matrix.tolist()).to_quaternion().to_matrix(), np.float64)
 
 
-def _is_flat(vertices: np.ndarray) -> bool:
+def is_flat(vertices: np.ndarray) -> bool:
+    """Whether all vertices lie in a plane."""
     spread = np.linalg.svd(vertices - vertices.mean(axis=0), compute_uv=False)
     return bool(spread[2] < 1e-5 * spread[0])
 

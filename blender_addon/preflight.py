@@ -8,7 +8,9 @@ Meshes are looked at here with core's own measures; the rest, and the cost, come
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from runnel.progress import duration
 from runnel.spec import specs
 
 from . import bake, properties, takes, worker
-from .gather import Export, Gatherer, Track, prepared
+from .gather import Export, Gatherer, Track, is_flat, prepared
 
 FIXES = {
     "shell": "Make It a Shell",
@@ -55,8 +57,10 @@ class Check:
         self.issues: list[Issue] = []
         self.estimate: dict[str, Any] = {}
         self._objects: dict[str, list[str]] = {}
+        self._files: dict[str, str] = {}  # name of a mesh file -> object
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._free: int | None = None  # bytes on the cache's disk
 
     @property
     def running(self) -> bool:
@@ -68,6 +72,7 @@ class Check:
         folder = Path(self._folder.name)
         export = self._export(context, system, folder)
         self._objects = export.objects
+        self._files = _files(export)
         try:
             export.check()
             path = export.write("check")
@@ -116,6 +121,7 @@ class Check:
         solid = role in ("FLUID", "RIGID", "SINK") or (
             role in ("COLLIDER", "SOFT") and obj.runnel.collider.mode != "shell"
         )
+        solid |= role == "EMITTER" and not is_flat(world.vertices)  # flat ones are made thick
         name = obj.name
         if solid and mesh.open_edges:
             may_shell = role in ("COLLIDER", "SOFT")
@@ -135,8 +141,12 @@ class Check:
             if not 0.5 < real / usual < 2.0:
                 text = f"With these units gravity is {real:.3g} m/s²; the Earth's is {usual:.3g}."
                 self._add(Issue(text, "", "gravity"))
-        if system.home() is None:
+        home = system.home()
+        if home is None:
             self._add(Issue(takes.UNSAVED, blocks=True))
+            return
+        there = next(path for path in (home, *home.parents) if path.exists())
+        self._free = shutil.disk_usage(there).free
 
     # ---- what core says
 
@@ -157,25 +167,51 @@ class Check:
             self._add(self._understood(text.removeprefix("runnel: "), blocks=True))
         self._process = None
         self._folder.cleanup()
+        self._look_at_machine()
         return True
+
+    def _look_at_machine(self) -> None:
+        """Room on disk and in memory."""
+        needed, free = self.estimate.get("disk_bytes", 0), self._free
+        if free is not None and needed > free:
+            text = f"The cache may need {_size(needed)} of disk; {_size(free)} are free there."
+            self._add(Issue(text))
+        needed, have = self.estimate.get("bytes", 0), _memory()
+        if have is not None and needed > 0.8 * have:
+            text = f"The bake may need {_size(needed)} of memory; this machine has {_size(have)}."
+            self._add(Issue(text))
 
     def _understood(self, text: str, blocks: bool = False) -> Issue:
         """Core's sentence with the object in place of its number, and what may help."""
         found = _WHERE.search(text)
-        if found is None:
-            return Issue(text, blocks=blocks)
-        name = bake.blamed(f"{found[1]}[{found[2]}]", self._objects)
-        rest = text[found.end() :]
-        fix = "shell" if found[1] == "collider" and " thin" in rest else ""
+        if found is not None:
+            name = bake.blamed(f"{found[1]}[{found[2]}]", self._objects)
+            rest = text[found.end() :]
+        else:
+            file, _, rest = text.partition(": ")
+            name = self._files.get(Path(file).name, "")
+            if not name:
+                return Issue(text, blocks=blocks)
+        fix = "shell" if name in self._objects.get("collider", ()) and " thin" in rest else ""
         if "no particle fits" in rest:
             fix = "smaller"
-        return Issue(f"{name} {rest}", name, fix, blocks)
+        return Issue(f"{name}: {rest}", name, fix, blocks)
 
     def wait(self) -> None:
         """For Blender without a window."""
         if self._process is not None:
             self._process.wait()
             self.poll()
+
+
+def _files(export: Export) -> dict[str, str]:
+    """Objects by the names of their mesh files, which core's messages use."""
+    found = {}
+    for key, names in export.objects.items():
+        for part, name in zip(export.data.get(key, ()), names, strict=True):
+            file = part.get("shape", {}).get("mesh", "")
+            found[Path(file).name] = name
+    return found
 
 
 def _fix_of_error(error: SceneError) -> str:
@@ -198,6 +234,14 @@ def cost(estimate: dict[str, Any]) -> list[tuple[str, str]]:
         ("Disk", _size(estimate.get("disk_bytes", 0))),
         ("Time", f"about {duration(seconds)}"),
     ]
+
+
+def _memory() -> int | None:
+    """Of this machine [bytes], where it tells."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def _size(count: float) -> str:

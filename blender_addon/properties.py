@@ -368,6 +368,31 @@ def find(scene: bpy.types.Scene, uid: str) -> RunnelSystem | None:
     return next((system for system in scene.runnel.systems if system.uid == uid), None)
 
 
+def locate(uid: str, name: str = "") -> tuple[Any, Any]:
+    """Scene and system of a uid, in the scene of that name if it is there; None where gone."""
+    for scene in sorted(bpy.data.scenes, key=lambda scene: scene.name != name):
+        system = find(scene, uid)
+        if system is not None:
+            return scene, system
+    return None, None
+
+
+def tell_apart() -> None:
+    """Systems of a copied scene get names and caches of their own."""
+    seen: set[str] = set()
+    for scene in bpy.data.scenes:
+        for system in scene.runnel.systems:
+            before = system.uid
+            if before in seen:
+                system.uid = uuid.uuid4().hex[:12]
+                system.take = system.last_home = ""
+                system.cache_directory += takes.file_name(f"_{scene.name}")
+                for obj in scene.objects:
+                    if obj.runnel.system == before and len(obj.users_scene) == 1:
+                        obj.runnel.system = system.uid
+            seen.add(system.uid)
+
+
 def metres_per_unit(scene: bpy.types.Scene) -> float:
     """Length of a Blender unit [m]."""
     if scene.unit_settings.system == "NONE":

@@ -230,11 +230,14 @@ def test_checks_name_sources_in_solids_and_what_core_refuses(addon: Any, bpy: An
     scene = bpy.context.scene
     drop = cube(bpy, "Drop", size=0.4)
     cube(bpy, "Rock", "COLLIDER", size=1.0)
+    cube(bpy, "Sheet", "COLLIDER", size=1.0, location=(0, 0, -3)).scale.z = 0.01
     system = scene.runnel.active_system()
     system.spacing, scene.frame_end = 0.1, 2
     bpy.ops.runnel.check()
     told = [(i.object, i.text) for i in preflight.of(system.uid).issues]
     assert any(name == "Drop" and "inside of the solid 'Rock'" in text for name, text in told)
+    thin = [i for i in preflight.of(system.uid).issues if "thinner than two voxels" in i.text]
+    assert [(i.object, i.fix) for i in thin] == [("Sheet", "shell")]
     drop.runnel.role = "EMITTER"
     bpy.ops.runnel.check()
     issues = preflight.of(system.uid).issues
@@ -258,3 +261,19 @@ def test_the_page_on_panels_is_fresh() -> None:
     from tests.tools.generated_docs import stale_pages
 
     assert stale_pages() == []
+
+
+def test_a_copied_scene_has_systems_of_its_own(addon: Any, bpy: Any) -> None:
+    from blender_addon import properties
+
+    first = bpy.context.scene
+    cube(bpy, "Water").runnel.system = properties.add_system(first, "Pool").uid
+    bpy.ops.scene.new(type="FULL_COPY")
+    second = bpy.context.scene
+    assert second != first
+    properties.tell_apart()
+    ours, theirs = first.runnel.systems[-1], second.runnel.systems[-1]
+    assert ours.uid != theirs.uid
+    assert ours.cache_directory != theirs.cache_directory
+    assert [obj.runnel.system for obj in second.objects] == [theirs.uid]
+    assert [obj.runnel.system for obj in first.objects] == [ours.uid]
