@@ -138,7 +138,11 @@ class Progress:
         if complete:
             self._tell(self._sentence(frame, facts, left, bar=False))
         if self.mode == "json":
-            event = {"event": "frame" if complete else "step", "frame": frame, "last": self.last}
+            event: dict[str, Any] = {
+                "event": "frame" if complete else "step",
+                "frame": frame,
+                "last": self.last,
+            }
             event |= {**facts, **more} if complete else {"share": share, **facts}
             event["seconds"] = round(self._clock() - self._started, 3)
             event["seconds_left"] = None if left is None else round(left, 1)
