@@ -39,18 +39,18 @@ class Look:
 # Refractive indices at 20 C: CRC Handbook of Chemistry and Physics; syrup and honey as solutions of
 # sugar.
 LOOKS = {
-    "water": Look(),
-    "sea_water": Look(ior=1.34, depth=3.0),
-    "ethanol": Look(ior=1.361, depth=0.3),
-    "glycerin": Look(ior=1.473, depth=0.3),
-    "oil": Look(ior=1.47, depth=2.0),
-    "syrup": Look(ior=1.49, depth=6.0),
-    "honey": Look(ior=1.50, depth=5.0, rough=0.02),
+    "water": Look(depth=0.4),
+    "sea_water": Look(ior=1.34, depth=1.2),
+    "ethanol": Look(ior=1.361, depth=0.2),
+    "glycerin": Look(ior=1.473, depth=0.2),
+    "oil": Look(ior=1.47, depth=1.0),
+    "syrup": Look(ior=1.49, depth=2.5),
+    "honey": Look(ior=1.50, depth=1.6, rough=0.02),
     "milk": Look(ior=1.35, clear=0.0, scatter=1.0, rough=0.08),
     "blood": Look(ior=1.36, clear=0.0, scatter=0.3, rough=0.06),
     "ketchup": Look(ior=1.39, clear=0.0, scatter=0.3, rough=0.22),
     "toothpaste": Look(ior=1.45, clear=0.0, scatter=0.5, rough=0.25),
-    "lava": Look(ior=1.5, clear=0.0, rough=0.8, glow=6.0),
+    "lava": Look(ior=1.5, clear=0.0, rough=0.8, glow=3.0),
     "mercury": Look(clear=0.0, rough=0.02, metal=1.0),
 }
 
@@ -133,21 +133,29 @@ def _liquid(made: bpy.types.Material, look: Look, color: Any, size: float) -> No
     if look.clear:
         volume = tree.nodes.new("ShaderNodeVolumeAbsorption")
         volume.location = (0, -420)
-        _set(volume, "Color", tuple(color))
+        _set(volume, "Color", _passed(color))
         _set(volume, "Density", look.depth / max(size, 1e-6))
         tree.links.new(volume.outputs["Volume"], output.inputs["Volume"])
         if hasattr(made, "use_raytrace_refraction"):  # EEVEE
             made.use_raytrace_refraction = True
 
 
+def _passed(color: Any) -> tuple[float, ...]:
+    """What is left of white light: its strongest part goes through, so that depth deepens the hue
+    and does not blacken it."""
+    return (*(color[:3] / max(float(color[:3].max()), 1e-6)).tolist(), 1.0)
+
+
 def _crust(tree: Any, shader: Any, color: Any, glow: float, size: float) -> None:
     """Dark plates over what glows."""
     noise = tree.nodes.new("ShaderNodeTexNoise")
     ramp = tree.nodes.new("ShaderNodeValToRGB")
-    noise.location, ramp.location = (-600, 0), (-350, 0)
-    _set(noise, "Scale", 12.0 / max(size, 1e-6))
+    place = tree.nodes.new("ShaderNodeTexCoord")
+    place.location, noise.location, ramp.location = (-800, 0), (-600, 0), (-350, 0)
+    tree.links.new(place.outputs["Object"], noise.inputs["Vector"])
+    _set(noise, "Scale", 3.0 / max(size, 1e-6))
     _set(noise, "Detail", 6.0)
-    ramp.color_ramp.elements[0].position, ramp.color_ramp.elements[1].position = 0.45, 0.7
+    ramp.color_ramp.elements[0].position, ramp.color_ramp.elements[1].position = 0.42, 0.56
     ramp.color_ramp.elements[0].color = tuple(color)
     ramp.color_ramp.elements[1].color = (0.0, 0.0, 0.0, 1.0)
     tree.links.new(noise.outputs["Fac"], ramp.inputs["Fac"])
