@@ -36,6 +36,8 @@ class _State:
 
 def show(system: Any, scene: bpy.types.Scene) -> None:
     """Show a system's cache at the current frame; makes the objects where they are absent."""
+    # Blender may crash when a render changes objects that the viewport is drawing.
+    scene.render.use_lock_interface = True
     _guarded(system, scene, make=True)
 
 
@@ -251,6 +253,12 @@ def _on_render_start(*_: Any) -> None:
 @bpy.app.handlers.persistent
 def _on_render_end(*_: Any) -> None:
     _State.rendering = False
+    if not bpy.app.background:  # back to the viewport's share, but not from the render's thread
+        bpy.app.timers.register(_after_render)
+
+
+def _after_render() -> None:
+    refresh(bpy.context.scene)
 
 
 _HANDLERS = {
@@ -279,6 +287,8 @@ def unregister() -> None:
         registered = getattr(bpy.app.handlers, name, [])
         if handler in registered:
             registered.remove(handler)
+    if bpy.app.timers.is_registered(_after_render):
+        bpy.app.timers.unregister(_after_render)
     _State.systems = None
     _State.shown.clear()
     frames.forget()

@@ -169,6 +169,36 @@ def test_a_share_of_the_particles_is_the_same_in_every_frame(
     assert read(shown.display.points, "radius")[0] == pytest.approx(2 * radius)
 
 
+def test_renders_show_all_particles_whatever_the_viewport_does(
+    bpy: Any, splash: Path, system: Any, tmp_path: Path
+) -> None:
+    """The share for renders holds while rendering, the viewport's before and after."""
+    from blender_addon.deliver import playback
+
+    scene, shown = bpy.context.scene, system(splash)
+    shown.display.percentage = 10.0
+    scene.frame_set(5)
+    playback.show(shown, scene)
+    total, seen = len(Cache.open(splash).read(5, ["id"])["id"]), []
+
+    def look(*_: Any) -> None:
+        seen.append(count(bpy.context.scene.shown_caches[0].display.points))
+
+    assert count(shown.display.points) < 0.2 * total
+    scene.render.engine, scene.cycles.samples = "CYCLES", 1
+    scene.render.resolution_x = scene.render.resolution_y = 8
+    scene.render.filepath = str(tmp_path / "picture.png")
+    scene.camera = bpy.data.objects.new("camera", bpy.data.cameras.new("camera"))
+    scene.collection.objects.link(scene.camera)
+    bpy.app.handlers.render_post.append(look)
+    bpy.ops.render.render(write_still=True)
+    bpy.app.handlers.render_post.remove(look)
+    assert seen == [total]
+    scene.frame_set(5)
+    assert count(shown.display.points) < 0.2 * total
+    assert scene.render.use_lock_interface
+
+
 def test_two_systems_do_not_disturb_each_other(
     bpy: Any, grown: Cache, splash: Path, system: Any
 ) -> None:
@@ -280,3 +310,46 @@ def test_a_deleted_object_stays_deleted_until_it_is_asked_for(
     playback.show(shown, scene)
     assert count(shown.display.points) == 4
     assert shown.display.points.users_scene
+
+
+class Layout:
+    """Stands for a panel's layout: every property and operator that is drawn must exist."""
+
+    def __init__(self, drawn: set[str]) -> None:
+        self.drawn = drawn
+
+    def column(self, **_: Any) -> Layout:
+        return Layout(self.drawn)
+
+    row = column
+
+    def prop(self, data: Any, name: str, **_: Any) -> None:
+        assert name in data.bl_rna.properties
+        self.drawn.add(name)
+
+    def operator(self, name: str, **_: Any) -> Any:
+        import bpy
+
+        family, verb = name.split(".")
+        assert "system" in getattr(getattr(bpy.ops, family), verb).get_rna_type().properties
+        self.drawn.add(name)
+        return type("Given", (), {})()
+
+
+def test_the_panel_offers_every_setting(bpy: Any, grown: Cache, system: Any) -> None:
+    """All display settings and core's options for surfaces can be reached."""
+    import dataclasses
+
+    from blender_addon.deliver import display
+    from runnel.surface import SurfaceOptions
+
+    shown, drawn = system(grown.directory), set()
+    for by in ("FLUID", "SPEED", "CHANNEL"):
+        shown.display.color_by = by
+        shown.display.color_auto = shown.display.all_channels = by == "FLUID"
+        display.draw(Layout(drawn), shown)
+    hidden = {"rna_type", "name", "points", "surfaces", "message", "failed", "meshing"}
+    assert {item.identifier for item in shown.display.bl_rna.properties} - hidden <= drawn
+    options = {item.name for item in dataclasses.fields(SurfaceOptions)}
+    assert options - drawn == {"format", "jobs", "channels", "each_fluid"}
+    assert "runnel.make_surface" in drawn
