@@ -18,7 +18,7 @@ from runnel.surface import SurfaceOptions
 from . import frames, playback, surfaces
 
 _EVERY = 0.5  # s between two looks at a process
-_LEFT_OUT = {"format", "jobs", "channels", "each_fluid"}
+_LEFT_OUT = {"format", "jobs", "each_fluid"}
 
 
 def _annotations() -> dict[str, Any]:
@@ -27,16 +27,22 @@ def _annotations() -> dict[str, Any]:
         bool: bpy.props.BoolProperty,
         int: bpy.props.IntProperty,
         float: bpy.props.FloatProperty,
+        tuple: bpy.props.StringProperty,
     }
     return {
         item.name: kinds[type(item.default)](
             name=item.name.replace("_", " ").title(),
             description=str(item.metadata.get("help", "")),
-            default=item.default,
+            default=_plain(item.default),
         )
         for item in dataclasses.fields(SurfaceOptions)
         if item.name not in _LEFT_OUT
     }
+
+
+def _plain(value: Any) -> Any:
+    """A list of names as text."""
+    return " ".join(value) if isinstance(value, tuple) else value
 
 
 class RunnelMeshing(bpy.types.PropertyGroup):
@@ -48,12 +54,13 @@ class RunnelMeshing(bpy.types.PropertyGroup):
         """Of `runnel mesh`, for what differs from core's defaults."""
         found = []
         for item in dataclasses.fields(SurfaceOptions):
-            value = getattr(self, item.name, item.default)
-            flag = item.name.replace("_", "-")
-            if item.name in _LEFT_OUT or value == item.default:
+            value, flag = getattr(self, item.name, None), item.name.replace("_", "-")
+            if item.name in _LEFT_OUT or value == _plain(item.default):
                 continue
             if isinstance(item.default, bool):
                 found.append(f"--{flag}" if value else f"--no-{flag}")
+            elif isinstance(item.default, tuple):
+                found += [f"--{flag}", *value.replace(",", " ").split()]
             elif abs(value - item.default) > 1e-6 * abs(item.default):
                 found += [f"--{flag}", f"{value:g}"]
         return found

@@ -351,5 +351,5 @@ def test_the_panel_offers_every_setting(bpy: Any, grown: Cache, system: Any) -> 
     hidden = {"rna_type", "name", "points", "surfaces", "message", "failed", "meshing"}
     assert {item.identifier for item in shown.display.bl_rna.properties} - hidden <= drawn
     options = {item.name for item in dataclasses.fields(SurfaceOptions)}
-    assert options - drawn == {"format", "jobs", "channels", "each_fluid"}
+    assert options - drawn == {"format", "jobs", "each_fluid"}
     assert "runnel.make_surface" in drawn

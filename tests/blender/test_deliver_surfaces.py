@@ -33,6 +33,7 @@ def test_surfaces_are_made_in_a_process_and_shown(bpy: Any, system: Any, own: Pa
     cache.truncate(3)
     shown = system(own)
     shown.display.meshing.cube_size = 1.0  # coarse and quick
+    shown.display.meshing.channels = "velocity, age"
     scene.frame_set(2)
     assert bpy.ops.runnel.make_surface() == {"FINISHED"}
     held = scene.shown_caches[0].display
@@ -46,6 +47,7 @@ def test_surfaces_are_made_in_a_process_and_shown(bpy: Any, system: Any, own: Pa
     velocity = np.empty(3 * len(water.data.vertices), np.float32)
     water.data.attributes["velocity"].data.foreach_get("vector", velocity)
     np.testing.assert_array_equal(velocity.reshape(-1, 3), expected.attributes["velocity"])
+    assert "age" in water.data.attributes
     assert not water.data.validate()
     stamp = (own / "mesh" / "surface_water_000002.ply").stat().st_mtime_ns
     assert bpy.ops.runnel.make_surface() == {"FINISHED"}
