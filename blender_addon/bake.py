@@ -54,6 +54,7 @@ class Task:
         self.home: Path = home
         self.seen: Gatherer | None = None
         self.job: worker.Job | None = None
+        self.take = ""
         self.message = ""
         self.errors: list[str] = []
         self.blamed = ""  # object that core's message is about
@@ -128,6 +129,7 @@ class Task:
                 self.ended = True
                 playback.show(system, system.id_data)
                 return
+            takes.check_lock(self.home, plan.take)
             path = export.write(plan.take)
             fingerprint.write(self.home, plan.take, system, scene, export.objects)
         except SceneError as error:
@@ -137,6 +139,7 @@ class Task:
         except (RunnelError, OSError) as error:
             self._end([str(error)])
             return
+        self.take = plan.take
         system.take, system.last_home = plan.take, str(self.home)
         arguments = ["run", str(path), "--out", str(self.home / plan.take), "--json"]
         arguments += ["--device", system.device, *plan.arguments]
@@ -145,6 +148,7 @@ class Task:
         log = self.home / LOG.format(take=plan.take)
         self.job = worker.Job(arguments, log, scene.frames[0])
         worker.JOBS[self.uid] = self.job
+        takes.lock(self.home, plan.take, self.job.pid)
 
     def plan(self, system: Any, scene: Scene) -> Plan:
         """Go on, start anew, replace or branch; nothing is replaced unless asked for."""
@@ -174,6 +178,8 @@ class Task:
         scene, system = properties.locate(self.uid, self.scene_name)
         if system is None and not self.job.stopping:  # removed, or undone
             self.job.stop()
+        if system is not None and system.take != self.take and self.job.running:
+            system.take = self.take  # an undo took it back
         if came and system is not None:
             if self._shown:
                 playback.refresh(scene)
@@ -187,6 +193,7 @@ class Task:
     def _finished(self, system: Any, scene: Any) -> None:
         assert self.job is not None
         self.ended = True
+        takes.unlock(self.home, self.take)
         if self.job.failed:
             self.errors = self.job.complaint()
             self.errors[-1:] = [*self.errors[-1:], f"({worker.status_text(self.job.status)})"]

@@ -379,6 +379,9 @@ class Builder:
         self.notes.append(Note(kind, text, obj.name))
 
     def _set_domain(self, obj: bpy.types.Object, track: Track) -> None:
+        if "domain" in self.data:
+            self._note("two_domains", f"{obj.name!r} is a second domain and is left out.", obj)
+            return
         vertices = track.world().vertices * self.metres
         low, high = vertices.min(axis=0), vertices.max(axis=0)
         self.data["domain"] = {

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
 import shutil
 from pathlib import Path
@@ -89,6 +91,36 @@ def delete(system: Any, take: str) -> None:
     for path in (folder / "meshes").glob("*"):
         if path.stem not in kept:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+# Two instances of Blender may have one file open.
+
+
+def _lock(folder: Path, take: str) -> Path:
+    return folder / f"{take}.lock"
+
+
+def lock(folder: Path, take: str, pid: int) -> None:
+    """Note which process bakes a take."""
+    _lock(folder, take).write_text(f"{pid} {platform.node()}\n", encoding="utf-8")
+
+
+def unlock(folder: Path, take: str) -> None:
+    _lock(folder, take).unlink(missing_ok=True)
+
+
+def check_lock(folder: Path, take: str) -> None:
+    """Refuse a take that another process bakes now; what a crash left behind does not count."""
+    try:
+        pid, node = _lock(folder, take).read_text(encoding="utf-8").split()
+        if node == platform.node():
+            os.kill(int(pid), 0)
+    except (OSError, ValueError):
+        return
+    raise RunnelError(
+        f"{take} is being baked by process {pid} on {node}. Stop that first, or delete "
+        f"{_lock(folder, take)} if it is gone."
+    )
 
 
 def write_scene(path: Path, data: dict[str, Any]) -> None:

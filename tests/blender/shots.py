@@ -1,7 +1,8 @@
-"""Objects that several test files set up. Imported in Blender."""
+"""What several test files set up and do. Imported in Blender."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 
@@ -30,3 +31,25 @@ def bent_arm(bpy: Any, length: float, width: float, last: int, angle: float) -> 
         bone.keyframe_insert("rotation_euler", frame=frame)
     bar.runnel.role = "COLLIDER"
     return bar
+
+
+def begin(bpy: Any, mode: str = "AUTO", frame: int | None = None) -> Any:
+    """A bake up to the start of its process."""
+    from blender_addon import bake
+
+    task = bake.Task(bpy.context.scene.runnel.active_system(), mode, frame)
+    task.begin(bpy.context)
+    while task.exporting:
+        task.read(bpy.context)
+    return task
+
+
+def until(task: Any, happened: Any, seconds: float = 120.0) -> float:
+    """Poll as the window does until something happened; returns how long that took [s]."""
+    start = time.monotonic()
+    while not happened():
+        assert not task.ended or task.job.status == 0 or happened(), task.errors
+        assert time.monotonic() - start < seconds
+        task.poll()
+        time.sleep(0.01)
+    return time.monotonic() - start

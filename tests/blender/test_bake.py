@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from runnel.cache import Cache
 from tests.blender.conftest import runnel
-from tests.blender.shots import bent_arm
+from tests.blender.shots import begin, bent_arm, until
 
 FRAMES = 8
 
@@ -44,28 +43,6 @@ def task_of(bpy: Any) -> Any:
     from blender_addon import bake
 
     return bake.task(system_of(bpy).uid)
-
-
-def begin(bpy: Any, mode: str = "AUTO", frame: int | None = None) -> Any:
-    """A bake up to the start of its process."""
-    from blender_addon import bake
-
-    task = bake.Task(system_of(bpy), mode, frame)
-    task.begin(bpy.context)
-    while task.exporting:
-        task.read(bpy.context)
-    return task
-
-
-def until(task: Any, happened: Any, seconds: float = 120.0) -> float:
-    """Poll as the window does until something happened; returns how long that took [s]."""
-    start = time.monotonic()
-    while not happened():
-        assert not task.ended or task.job.status == 0 or happened(), task.errors
-        assert time.monotonic() - start < seconds
-        task.poll()
-        time.sleep(0.01)
-    return time.monotonic() - start
 
 
 def files(folder: Path) -> dict[str, dict[str, bytes]]:
@@ -160,12 +137,18 @@ def test_a_changed_setting_makes_a_new_take_and_a_branch_shares_frames(shot: Any
 
 
 def test_a_crash_of_the_worker_is_told_and_costs_nothing(shot: Any) -> None:
+    from blender_addon import takes
+    from runnel.errors import RunnelError
+
     task = begin(shot)
     until(task, lambda: task.job.frames_done >= 1)
+    with pytest.raises(RunnelError, match=f"process {task.job.pid}"):
+        takes.check_lock(task.home, "take_001")  # as another Blender would
     os.kill(task.job.pid, signal.SIGKILL)
     until(task, lambda: task.ended or task.job.status is not None)
     assert task.failed
     assert "SIGKILL" in task.errors[-1]
+    takes.check_lock(task.home, "take_001")
     assert shot.ops.runnel.show_log() == {"FINISHED"}
     assert '"event": "frame"' in shot.data.texts["Runnel Liquid log"].as_string()
     system_of(shot).device = "no such device"
