@@ -142,8 +142,8 @@ def _liquid(made: bpy.types.Material, look: Look, color: Any, size: float) -> No
 
 def _passed(color: Any) -> tuple[float, ...]:
     """What is left of white light: its strongest part goes through, so that depth deepens the hue
-    and does not blacken it."""
-    return (*(color[:3] / max(float(color[:3].max()), 1e-6)).tolist(), 1.0)
+    and does not blacken it. The root keeps what is thin from being too vivid."""
+    return (*np.sqrt(color[:3] / max(float(color[:3].max()), 1e-6)).tolist(), 1.0)
 
 
 def _crust(tree: Any, shader: Any, color: Any, glow: float, size: float) -> None:
