@@ -74,6 +74,7 @@ class Track:
         self._pieces: list[Piece] = []
         self.poses: dict[int, np.ndarray] = {}  # frame -> world motion since the first frame
         self._sequence: Sequence | None = None
+        self.bends = False  # deforms where core knows no such thing
         self.first_matrix = np.eye(4)
 
     @property
@@ -112,6 +113,7 @@ class Track:
         if self._sequence is not None:
             self._sequence.add(frame, self._ply(pieces))
         else:
+            self.bends = True
             self.poses[frame] = np.eye(4)  # sources and bodies count as they are at the start
 
     def _begin_sequence(self) -> None:
@@ -367,6 +369,9 @@ class Builder:
         if obj.runnel.role == "DOMAIN":
             self._set_domain(obj, track)
             return
+        if track.bends:
+            text = f"{obj.name!r} deforms; it counts as it is at the first frame."
+            self._note("deforms", text, obj)
         make = {"source": self._source, "collider": self._collider, "sink": self._sink}
         key = roles.LISTS[obj.runnel.role]
         self._append(key, obj, {"name": track.part, **make[key](obj, track)})

@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from runnel.cache import Cache
 from runnel.errors import RunnelError
 
 FIRST = "take_001"
+SILENT = 120.0  # s without a word after which a bake on another machine counts as gone
 UNSAVED = "Save the .blend first: the cache goes beside it. Or choose a folder for it."
 
 
@@ -113,8 +115,10 @@ def check_lock(folder: Path, take: str) -> None:
     """Refuse a take that another process bakes now; what a crash left behind does not count."""
     try:
         pid, node = _lock(folder, take).read_text(encoding="utf-8").split()
-        if node == platform.node():
+        if node == platform.node() and os.name == "posix":
             os.kill(int(pid), 0)
+        elif time.time() - (folder / f"{take}.log").stat().st_mtime > SILENT:
+            return
     except (OSError, ValueError):
         return
     raise RunnelError(

@@ -111,6 +111,7 @@ class Job:
                 env=environment(),
                 cwd=str(log.parent),
                 start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # of Windows
             )
         self.pid = self._process.pid
 

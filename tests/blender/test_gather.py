@@ -139,6 +139,11 @@ def test_what_deforms_is_a_mesh_a_frame(shot: Shot) -> None:
         assert part.shape.is_sequence
         assert export.scene.mesh_frames(part.shape) == [1, 2, 3, 4]
         shot.check_all_frames(export, "collider", name)
+    assert export.notes == []
+    for frame in (1, 4):
+        shot.water.scale = (1, 1, frame)
+        shot.water.keyframe_insert("scale", frame=frame)
+    assert [note.object for note in shot.export().notes] == ["Water"]  # sources do not deform
     before, after = (shot.exported(export, "collider", "Arm", frame) for frame in (1, 4))
     assert np.abs(before - after).max() > 0.2
 
@@ -312,3 +317,31 @@ def test_names_that_core_does_not_take(shot: Shot) -> None:
     names = [part.name for part in shot.export().scene.colliders]
     assert "a_b_c" in names
     assert len(set(names)) == 2
+
+
+def test_instances_of_geometry_nodes_take_the_role_of_their_object(shot: Shot) -> None:
+    """A cube at each of the four corners of a plane, made by nodes; the plane itself is gone."""
+    bpy = shot.bpy
+    bpy.ops.mesh.primitive_plane_add(size=4)
+    plane = shot._named("Scatter")
+    plane.runnel.role = "COLLIDER"
+    tree = bpy.data.node_groups.new("Scatter", "GeometryNodeTree")
+    for way in ("INPUT", "OUTPUT"):
+        tree.interface.new_socket("Geometry", in_out=way, socket_type="NodeSocketGeometry")
+    nodes = [
+        tree.nodes.new(kind)
+        for kind in (
+            "NodeGroupInput",
+            "GeometryNodeInstanceOnPoints",
+            "NodeGroupOutput",
+            "GeometryNodeMeshCube",
+        )
+    ]
+    given, spread, result, cube = nodes
+    tree.links.new(given.outputs[0], spread.inputs["Points"])
+    tree.links.new(cube.outputs[0], spread.inputs["Instance"])
+    tree.links.new(spread.outputs[0], result.inputs[0])
+    plane.modifiers.new("Nodes", "NODES").node_group = tree
+    found = shot.exported(shot.export(), "collider", "Scatter", 1)
+    assert len(found) == 32
+    assert sorted(set(found[:, 0])) == [-2.5, -1.5, 1.5, 2.5]
