@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import bpy
 import numpy as np
 
 # By kind and width: type of the attribute, and what foreach_set calls its values.
@@ -77,8 +76,3 @@ def _drop(geometry: Any, keep: set[str]) -> None:
     ]
     for name in stale:
         geometry.attributes.remove(geometry.attributes[name])
-
-
-def tag(geometry: bpy.types.ID) -> None:
-    """Have everything that depends on the geometry evaluated again."""
-    geometry.update_tag()

@@ -48,7 +48,7 @@ def fill(shown: bpy.types.Object, arrays: dict[str, Any], size: float) -> None:
         arrays = {**arrays, "radius": arrays["radius"] * np.float32(size)}
     _resize(data, len(arrays["position"]))
     attributes.write_all(data, arrays)
-    attributes.tag(data)
+    data.update_tag()
 
 
 def _resize(data: Any, count: int) -> None:

@@ -90,4 +90,4 @@ def fill(shown: bpy.types.Object, path: Path, rate: float) -> None:
     data.update(calc_edges=True)
     if hasattr(data, "shade_smooth"):
         data.shade_smooth()
-    attributes.tag(data)
+    data.update_tag()

@@ -11,8 +11,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,7 +40,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         results[item.path] = _run_file(item)
     reports, output = results[item.path]
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for data in reports.get(item.nodeid) or [_lost(item, output)]:
+    mine = reports.get(item.nodeid, [])
+    if not mine or mine[-1]["when"] != "teardown":  # it never came to its end
+        mine = [*mine, _lost(item, output)]
+    for data in mine:
         report = item.config.hook.pytest_report_from_serializable(config=item.config, data=data)
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
@@ -65,12 +71,14 @@ def _run_file(item: pytest.Item) -> tuple[dict[str, list[Any]], str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += [f"--basetemp={folder / item.path.stem}", *selected]
     with open(folder / f"{item.path.stem}.log", "w+") as log:
+        child = subprocess.Popen(
+            command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
         try:
-            subprocess.run(
-                command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT, timeout=SECONDS,
-                start_new_session=True,
-            )  # fmt: skip
+            child.wait(SECONDS)
         except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)  # with the processes it started
+            child.wait()
             log.write(f"\nstopped after {SECONDS} s\n")
         log.flush()
         log.seek(0)
@@ -86,23 +94,14 @@ def _run_file(item: pytest.Item) -> tuple[dict[str, list[Any]], str]:
 _FOLDER = pytest.StashKey[str]()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _nothing() -> None:
-    """Keeps the session's fixtures of the root alive in the child."""
-
-
 def pytest_collection_finish(session: pytest.Session) -> None:
     if INSIDE not in os.environ and _FOLDER not in session.config.stash:
-        import tempfile
-
         session.config.stash[_FOLDER] = tempfile.mkdtemp(prefix="runnel-blender-")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     folder = session.config.stash.get(_FOLDER, None)
     if folder is not None:
-        import shutil
-
         shutil.rmtree(folder, ignore_errors=True)
 
 
