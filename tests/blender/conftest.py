@@ -25,7 +25,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 INSIDE = "RUNNEL_TESTS_IN_BLENDER"  # set in the child: where it writes its reports
 CACHES = "RUNNEL_TEST_CACHES"  # folder of caches that all files share
-SECONDS = 300  # of one file
+SECONDS = 480  # of one file
 SCENES = Path(__file__).parent / "scenes"
 
 
