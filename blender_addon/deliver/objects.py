@@ -24,11 +24,6 @@ def new(
     return made
 
 
-def is_ours(candidate: bpy.types.Object) -> bool:
-    """Whether playback made the object."""
-    return UID in candidate
-
-
 def relink(shown: bpy.types.Object, scene: bpy.types.Scene) -> None:
     """Put an object that was deleted, but is still known, back into the scene."""
     if scene.objects.get(shown.name) != shown:
