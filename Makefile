@@ -20,7 +20,7 @@ METADATA    := setup.py pyproject.toml tests/constraints.txt
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .PHONY: help demo test check lint types docs docs-check bench clean distclean \
-    houdini-package test-numpy-124 bench-colliders bench-history bench-quality bench-scale bench-startup
+    houdini-package test-numpy-124 blender-addon blender-window test-blender-all bench-blender bench-colliders bench-history bench-quality bench-scale bench-startup
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -53,6 +53,15 @@ demo: $(VENV)/.installed-all ## simulate the dam break; cache, pictures, mesh an
 test: $(VENV)/.installed-test ## run the whole test suite
 	@$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
 
+test-blender-all: $(VENV)/.installed-test ## run the tests in Blender 4.5, 5.0 and 5.2
+	@$(BIN)/python -m tests.tools.blender_versions
+
+blender-addon: $(VENV)/.installed-test ## build the Blender extension, a zip per platform in dist/blender
+	@$(BIN)/python blender_addon/build.py
+
+blender-window: ## install what the test in a real Blender window needs (Debian, root)
+	@sh tests/tools/window_tools.sh
+
 check: lint types docs-check test ## lint, types, freshness of generated docs, tests
 
 lint: $(VENV)/.installed-dev
@@ -82,6 +91,9 @@ bench-scale: $(VENV)/.installed-dev ## time and memory from 30 thousand to 2 mil
 
 bench-colliders: $(VENV)/.installed-dev ## what mesh colliders cost in a step, and making their fields
 	@$(BIN)/python benchmarks/colliders.py $(BENCH_ARGS)
+
+bench-blender: $(VENV)/.installed-test ## a frame change of 500 thousand particles in Blender
+	@$(BIN)/python benchmarks/blender.py $(BENCH_ARGS)
 
 bench-startup: $(VENV)/.installed-dev ## import, first step, transfers
 	@$(BIN)/python benchmarks/startup.py $(BENCH_ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import time
@@ -13,7 +14,7 @@ from typing import Any, TextIO
 
 MODES = ("auto", "line", "plain", "json", "quiet")
 _REMEMBERED = 12  # frames the time left is judged by
-_REFRESH = 0.1  # seconds between updates within a frame
+_SPACING = {"line": 0.1, "json": 0.25}  # seconds between updates within a frame
 
 
 class Progress:
@@ -47,7 +48,7 @@ class Progress:
         self._done = 0
         self._work = 0.0
         self._shown = 0  # characters on the line
-        self._refreshed = -_REFRESH
+        self._refreshed = -math.inf
         self.listener: Callable[[str], None] | None = None  # gets every line, as a log does
 
     # ---- what happened
@@ -77,13 +78,18 @@ class Progress:
         ms_per_step: float | None = None,
         density_error: float | None = None,
     ) -> None:
-        """The share 0..1 of a frame is done; shown only where a line is rewritten."""
+        """The share 0..1 of a frame is done; for lines that are rewritten, and for machines."""
         now = self._clock()
-        if self.mode != "line" or now - self._refreshed < _REFRESH:
+        if self.mode not in _SPACING or now - self._refreshed < _SPACING[self.mode]:
             return
         self._refreshed = now
         facts = {"particles": particles, "ms_per_step": ms_per_step, "density_error": density_error}
         self._show(frame, facts, {}, complete=False, share=share)
+
+    def stage(self, text: str) -> None:
+        """What goes on before the first frame, for machines; people see it soon enough."""
+        if self.mode == "json":
+            self._write(json.dumps({"event": "stage", "text": text}) + "\n")
 
     def say(self, text: str) -> None:
         """A message of its own, above the line."""
@@ -138,7 +144,12 @@ class Progress:
         if complete:
             self._tell(self._sentence(frame, facts, left, bar=False))
         if self.mode == "json":
-            event = {"event": "frame", "frame": frame, "last": self.last, **facts, **more}
+            event: dict[str, Any] = {
+                "event": "frame" if complete else "step",
+                "frame": frame,
+                "last": self.last,
+            }
+            event |= {**facts, **more} if complete else {"share": share, **facts}
             event["seconds"] = round(self._clock() - self._started, 3)
             event["seconds_left"] = None if left is None else round(left, 1)
             self._write(json.dumps(event, default=float) + "\n")

@@ -241,10 +241,11 @@ def write_mesh(path: Path, mesh: Mesh) -> None:
         if path.suffix == ".obj":
             _write_obj(file, mesh)
         else:
-            _write_ply(file, mesh)
+            write_ply(file, mesh)
 
 
-def _write_ply(file: BinaryIO, mesh: Mesh) -> None:
+def write_ply(file: BinaryIO, mesh: Mesh) -> None:
+    """Write binary PLY into an open file."""
     columns: list[tuple[str, Singles]] = [(n, mesh.vertices[:, k]) for k, n in enumerate("xyz")]
     for name, values in mesh.attributes.items():
         table = values[:, None] if values.ndim == 1 else values

@@ -22,9 +22,16 @@ def houdini_parameters() -> str:
     return parameters_markdown()
 
 
+def panels() -> str:
+    from tests.tools.blender_panels import page
+
+    return page()
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/scene.md": reference,
     "docs/houdini/parameters.md": houdini_parameters,
+    "docs/blender/panels.md": panels,
 }
 
 

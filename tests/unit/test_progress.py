@@ -112,11 +112,23 @@ def test_time_left_follows_the_recent_pace_and_counts_only_frames_done_here():
     assert progress.seconds_left(share=0.5) == pytest.approx(19.5 * 4.0)
 
 
+def test_machines_hear_of_stages_and_of_steps_but_not_of_each():
+    stream, clock = io.StringIO(), Clock()
+    progress = Progress(1, 2, mode="json", stream=stream, clock=clock)
+    progress.stage("looking for a device")
+    for _ in range(10):
+        progress.within(1, 0.5, **FACTS)
+        clock.now += 0.1
+    stage, *steps = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert stage == {"event": "stage", "text": "looking for a device"}
+    assert {(step["event"], step["frame"], step["share"]) for step in steps} == {("step", 1, 0.5)}
+    assert 3 <= len(steps) <= 5
+
+
 def test_within_a_frame_only_a_line_is_refreshed_and_not_too_often():
-    for mode in ("plain", "json"):
-        stream = io.StringIO()
-        Progress(1, 2, mode=mode, stream=stream).within(1, 0.5, **FACTS)
-        assert stream.getvalue() == ""
+    stream = io.StringIO()
+    Progress(1, 2, mode="plain", stream=stream).within(1, 0.5, **FACTS)
+    assert stream.getvalue() == ""
     stream, clock = Terminal(), Clock()
     progress = Progress(1, 2, stream=stream, clock=clock)
     for _ in range(100):

@@ -143,10 +143,11 @@ def run(args: argparse.Namespace) -> int:
     branch = _branch(args, scene)
     signals = Signals()
     with signals.watched():
-        info = devices.choose(args.device)
         mode = "quiet" if args.quiet else "json" if args.json else "auto"
         progress = Progress(first, last, mode=mode)
         progress.weights = frame_work(scene)
+        progress.stage("looking for a device")
+        info = devices.choose(args.device)
         if info.note:
             progress.say(info.note)
         try:
@@ -154,6 +155,7 @@ def run(args: argparse.Namespace) -> int:
         except Interrupted:
             complain("interrupted before the branch began")
             return INTERRUPTED
+        progress.stage("preparing colliders and sources")
         with Simulation(scene, info, memory_limit=limit) as sim:
             cache = _open_cache(args, scene, sim, branch)
             with RunLog(cache.directory / LOG_NAME, progress) as log:

@@ -1,0 +1,301 @@
+# SPDX-FileCopyrightText: 2026 The Runnel authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Motion of rigid and soft bodies, back on the objects they came from.
+
+A rigid body moves by its delta transform, so its own location and rotation stay the artist's: they
+are where the next bake starts. A soft body deforms by a Mesh Cache modifier that reads a PC2 file
+beside the cache; Blender plays that without us, motion blur included.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import bpy
+import numpy as np
+from mathutils import Matrix, Quaternion, Vector
+
+from runnel.cache import Cache, write_aside
+from runnel.errors import CacheError
+
+MODIFIER = "Runnel"
+MARK = "runnel_body"  # on objects that playback moves
+KEYED = "runnel_keyed"  # on those whose motion became keyframes, which are the artist's then
+_HEADER = struct.Struct("<12siiffi")  # of PC2: mark, version, points, first frame, step, samples
+
+
+_resting: list[str] = []  # not empty: bodies stay where they are, whatever the frame
+
+
+def follow(system: Any, scene: bpy.types.Scene, cache: Cache, time: float) -> None:
+    """Put all bodies where they are at a time [frames], between two frames as well."""
+    bodies = {} if _resting else _bodies(system, scene, cache)
+    if not bodies:
+        return
+    poses = _poses(cache, time)
+    first = _poses(cache, min(cache.manifest.frames))
+    for name, moved in bodies.items():
+        if name in poses and name in first and KEYED not in moved:
+            _move(moved, scene, first[name], poses[name])
+            moved[MARK] = system.uid
+
+
+def _bodies(system: Any, scene: bpy.types.Scene, cache: Cache) -> dict[str, bpy.types.Object]:
+    """Objects that the fluid moves as rigid bodies, by their names in the cache."""
+    wanted = {
+        str(item.get("name")): item
+        for item in cache.scene.get("collider", ())
+        if item.get("body") == "rigid"
+    }
+    if not wanted:
+        return {}
+    table = _by_name(system, scene)
+    return {name: table[name] for name in wanted if name in table}
+
+
+def _by_name(system: Any, scene: bpy.types.Scene) -> dict[str, bpy.types.Object]:
+    named = getattr(system, "object_names", None)
+    return named(scene) if named else {item.name: item for item in scene.objects}
+
+
+def _poses(cache: Cache, time: float) -> dict[str, tuple[Quaternion, Vector]]:
+    """Rotation and place of every body at a time; outside of the cache those of its ends."""
+    have = cache.frames()
+    below = max((number for number in have if number <= time), default=have[0])
+    above = min((number for number in have if number >= time), default=have[-1])
+    early = _pose_table(cache, below)
+    if above <= below:
+        return early
+    late, share = _pose_table(cache, above), (time - below) / (above - below)
+    return {
+        name: (turn.slerp(late[name][0], share), place.lerp(late[name][1], share))
+        for name, (turn, place) in early.items()
+        if name in late
+    }
+
+
+def _pose_table(cache: Cache, frame: int) -> dict[str, tuple[Quaternion, Vector]]:
+    report = cache.entry(frame).report.get("poses")
+    found = {}
+    for name, numbers in (report if isinstance(report, dict) else {}).items():
+        try:
+            rows = np.array(numbers, np.float64).reshape(3, 4)
+        except (ValueError, TypeError):
+            rows = np.full((3, 4), np.nan)
+        if not np.isfinite(rows).all():
+            raise CacheError(f"{cache.directory}: the pose of {name!r} is no 3 x 4 matrix.")
+        found[name] = (Matrix(rows[:, :3].tolist()).to_quaternion(), Vector(rows[:, 3]))
+    return found
+
+
+def _move(
+    moved: bpy.types.Object,
+    scene: bpy.types.Scene,
+    first: tuple[Quaternion, Vector],
+    now: tuple[Quaternion, Vector],
+) -> None:
+    """Set the delta transform that takes the object from its own place to where the body is."""
+    turn = now[0] @ first[0].inverted()
+    shift = (now[1] - turn @ first[1]) / scene.unit_settings.scale_length
+    if moved.parent is not None:  # the same motion, seen by the parent
+        frame = moved.parent.matrix_world @ moved.matrix_parent_inverse
+        turns = frame.to_quaternion()
+        around = turns.inverted() @ turn @ turns
+        centre = frame.inverted() @ (turn @ frame.translation + shift)
+        turn, shift = around, centre
+    if moved.rotation_mode == "AXIS_ANGLE":  # has no delta rotation
+        moved.rotation_mode = "QUATERNION"
+    _set(moved, turn @ moved.location + shift - moved.location, turn)
+
+
+def _set(moved: bpy.types.Object, shift: Vector, turn: Quaternion) -> None:
+    moved.delta_location = shift
+    if moved.rotation_mode == "QUATERNION":
+        moved.delta_rotation_quaternion = turn
+    else:
+        near = moved.delta_rotation_euler
+        moved.delta_rotation_euler = turn.to_euler(moved.rotation_mode, near)
+
+
+def to_keyframes(system: Any, scene: bpy.types.Scene, cache: Cache) -> int:
+    """Write the motion of rigid bodies as keyframes of their delta transforms; how many moved."""
+    moved = _bodies(system, scene, cache)
+    for item in moved.values():
+        item.pop(KEYED, None)
+    for frame in cache.frames():
+        follow(system, scene, cache, frame)
+        for item in moved.values():
+            turn = "quaternion" if item.rotation_mode == "QUATERNION" else "euler"
+            item.keyframe_insert("delta_location", frame=frame, group="Runnel")
+            item.keyframe_insert(f"delta_rotation_{turn}", frame=frame, group="Runnel")
+    for item in moved.values():
+        item[KEYED] = system.uid
+    return len(moved)
+
+
+def release(uid: str) -> None:
+    """Let go of all bodies of a system: they are where the artist put them."""
+    _written.pop(uid, None)
+    for item in bpy.data.objects:
+        if item.get(MARK) == uid:
+            del item[MARK]
+            _set(item, Vector((0.0, 0.0, 0.0)), Quaternion())
+            if _modifier(item) is not None:
+                item.modifiers.remove(_modifier(item))
+
+
+@contextmanager
+def at_rest(scene: bpy.types.Scene) -> Iterator[None]:
+    """Bodies where the artist put them, for as long as the block lasts."""
+    kept = {item.name: _take(item) for item in scene.objects if MARK in item or KEYED in item}
+    soft = [item.name for item in scene.objects if _modifier(item) is not None]
+    for name in soft:
+        _show_modifier(scene.objects[name], False)
+    _resting.append(scene.name)
+    try:
+        yield
+    finally:
+        _resting.pop()
+        for name, before in kept.items():
+            _give_back(scene.objects[name], before)
+        for name in soft:
+            _show_modifier(scene.objects[name], True)
+
+
+def _take(item: bpy.types.Object) -> tuple[Any, ...]:
+    """Put a body to rest; returns what moved it."""
+    data = item.animation_data if KEYED in item else None
+    action, slot = (data.action, getattr(data, "action_slot", None)) if data else (None, None)
+    if data:
+        data.action = None
+    before = (item.delta_location.copy(), item.delta_rotation_quaternion.copy(),
+              item.delta_rotation_euler.copy())  # fmt: skip
+    _set(item, Vector((0.0, 0.0, 0.0)), Quaternion())
+    return (*before, action, slot)
+
+
+def _give_back(item: bpy.types.Object, before: tuple[Any, ...]) -> None:
+    item.delta_location, item.delta_rotation_quaternion, item.delta_rotation_euler = before[:3]
+    if before[3] is not None:
+        item.animation_data.action = before[3]
+        if before[4] is not None:
+            item.animation_data.action_slot = before[4]
+
+
+# --- soft bodies ----------------------------------------------------------------------------------
+
+
+def _modifier(item: bpy.types.Object) -> Any:
+    found = item.modifiers.get(MODIFIER)
+    return found if found is not None and found.type == "MESH_CACHE" else None
+
+
+def _show_modifier(item: bpy.types.Object, on: bool) -> None:
+    modifier = _modifier(item)
+    modifier.show_viewport = modifier.show_render = on
+
+
+_written: dict[str, tuple[Any, ...]] = {}  # by system: what its shapes were made from
+
+
+def deform(system: Any, scene: bpy.types.Scene, cache: Cache, anew: bool) -> None:
+    """Give soft bodies and cloth their shapes; writes what the modifier reads where it is old."""
+    wanted = {
+        str(item.get("name")): index
+        for index, item in enumerate(cache.scene.get("collider", ()))
+        if item.get("body") == "deformable"
+    }
+    last = cache.last_frame
+    state = (str(cache.directory), last, last and tuple(cache.entry(last).checksums.values()))
+    if not wanted or _resting or (not anew and _written.get(system.uid) == state):
+        return
+    bpy.context.view_layer.update()  # objects may be new
+    table = _by_name(system, scene)
+    for name, index in wanted.items():
+        if name in table:
+            _deform(system, table[name], scene, cache, index, anew)
+    _written[system.uid] = state
+
+
+def _deform(
+    system: Any,
+    item: bpy.types.Object,
+    scene: bpy.types.Scene,
+    cache: Cache,
+    index: int,
+    anew: bool,
+) -> None:
+    path = cache.directory / "shapes" / f"solid_{index:03d}.pc2"
+    have = [number for number in cache.frames() if cache.solid_path(index, number).exists()]
+    if not have:
+        return
+    write_shapes(path, cache, index, have, _to_local(item, scene), anew)
+    modifier = _modifier(item) or item.modifiers.new(MODIFIER, "MESH_CACHE")
+    modifier.cache_format = "PC2"
+    modifier.filepath = _relative(path)
+    modifier.frame_start = have[0]
+    modifier.interpolation = "LINEAR"
+    item[MARK] = system.uid
+
+
+def _relative(path: Path) -> str:
+    """Beside the .blend where that can be, so that both can be moved."""
+    try:
+        return str(bpy.path.relpath(str(path))) if bpy.data.filepath else str(path)
+    except ValueError:  # another drive
+        return str(path)
+
+
+def _to_local(item: bpy.types.Object, scene: bpy.types.Scene) -> Any:
+    """From metres in the world to the object's own space, as rows of a 3 x 4 matrix."""
+    matrix = np.array(item.matrix_world.inverted_safe())
+    matrix[:3, :3] /= scene.unit_settings.scale_length
+    return matrix[:3]
+
+
+def write_shapes(
+    path: Path, cache: Cache, index: int, have: list[int], local: Any, anew: bool
+) -> None:
+    """A PC2 file: a header, and the vertices of each frame. Frames of a bake that goes on are added
+    at its end, and counted in the header afterwards, so that it can be read all the time."""
+    first, last = have[0], have[-1]
+    count = len(cache.read_solid(index, first)[1])
+    done = 0 if anew else _samples(path, cache.solid_path(index, first), count, first)
+
+    def shape(number: int) -> bytes:
+        nearest = max(frame for frame in have if frame <= number)
+        vertices = cache.read_solid(index, nearest)[1]
+        if len(vertices) != count:
+            raise CacheError(f"{path}: body {index} changes its number of vertices.")
+        placed = vertices.astype(np.float64) @ local[:, :3].T + local[:, 3]
+        return bytes(placed.astype("<f4").tobytes())
+
+    header = _HEADER.pack(b"POINTCACHE2\0", 1, count, first, 1.0, last - first + 1)
+    if not done:
+        with write_aside(path) as file:
+            file.write(header)
+            file.writelines(shape(number) for number in range(first, last + 1))
+    elif first + done <= last:
+        with open(path, "r+b") as file:
+            file.seek(_HEADER.size + done * count * 12)
+            file.writelines(shape(number) for number in range(first + done, last + 1))
+            file.flush()
+            file.seek(0)
+            file.write(header)
+
+
+def _samples(path: Path, source: Path, count: int, first: int) -> int:
+    """Frames that a file holds and that are still those of the cache."""
+    try:
+        if path.stat().st_mtime_ns < source.stat().st_mtime_ns:
+            return 0  # baked again
+        with open(path, "rb") as file:
+            mark, _, points, start, _, samples = _HEADER.unpack(file.read(_HEADER.size))
+    except (OSError, struct.error):
+        return 0
+    same = mark == b"POINTCACHE2\0" and points == count and start == first
+    return int(samples) if same else 0
