@@ -35,15 +35,15 @@ def test_two_zones_of_friction_on_one_plate(device: str) -> None:
     along = moved @ [np.cos(SLOPE), 0, -np.sin(SLOPE)]
     expected = 9.81 * np.sin(SLOPE) * time**2 / 2
     assert expected > 0.3
-    assert along[left[order]].mean() == pytest.approx(expected, rel=0.1)
+    assert along[left[order]].mean() == pytest.approx(expected, rel=0.05)
     rough, height = (
         ~left[order],
         (start[order] - [-0.35, 0, 0.22]) @ [np.sin(SLOPE), 0, np.cos(SLOPE)],
     )
     lowest = rough & (height < height.min() + 0.5 * 0.025)
     assert lowest.sum() >= 50
-    assert abs(along[lowest].mean()) < 0.2 * expected  # it creeps by g dt^2 in each step
-    assert along[rough].mean() < 0.3 * expected
+    assert np.abs(along[lowest]).max() < 0.03 * expected  # 1.7 %: the way down to the plate
+    assert along[rough].mean() < 0.2 * expected
 
 
 def test_no_gap_at_a_curved_wall(tmp_path: Path) -> None:
