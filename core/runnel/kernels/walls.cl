@@ -218,7 +218,7 @@ FORCE_INLINE real3_t put_off_walls(__global const float *solids, uint solid_coun
             const real3_t g = w.gradient;
             within = w.distance == UNSEEN;
             const real square = g.x * g.x + g.y * g.y + g.z * g.z, off = distance - MIN(w.distance, distance);
-            const real by = within | (square <= 1e-20f) ? (real)0.0f : off / root(MAX(square, (real)1e-20f));
+            const real by = (within | (square <= 1e-20f)) ? (real)0.0f : off / root(MAX(square, (real)1e-20f));
             x.x += by * g.x; x.y += by * g.y; x.z += by * g.z;
 #endif
         } else {
