@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,19 +38,25 @@ class Solid:
 
 
 def solids_of(scene: Scene) -> list[Solid]:
-    """What can be shown as meshes: all colliders but level sets from files."""
+    """All colliders as meshes; level sets from files by their surface."""
     found = []
     for index, collider in enumerate(scene.colliders):
         shape, name = collider.shape, collider.name or f"collider_{index}"
         if isinstance(shape, MeshFile):
-            if shape.file.lower().endswith(".vdb"):
-                continue
             deforms = shape.is_sequence or collider.body == "deformable"
-            still = None if deforms else read_mesh(scene.mesh_path(shape))
+            still = None if deforms else _read(scene.mesh_path(shape))
             found.append(Solid(index, name, deforms, still))
         else:
             found.append(Solid(index, name, False, _drawn(scene, shape)))
     return found
+
+
+def _read(path: Path) -> Mesh:
+    if path.suffix.lower() != ".vdb":
+        return read_mesh(path)
+    from .fields.vdb import read_surface
+
+    return read_surface(path)
 
 
 def deformed(scene: Scene, solid: Solid, frame: int) -> Mesh:
