@@ -77,6 +77,41 @@ def test_no_gap_at_a_curved_wall(tmp_path: Path) -> None:
     assert np.count_nonzero(off < 1.5) == pytest.approx(full, rel=0.12)
 
 
+def cap(radius: float, below: float) -> float:
+    """Volume of a ball under the plane z = -below."""
+    depth = radius - below
+    return np.pi * depth**2 * (3 * radius - depth) / 3
+
+
+def test_no_gap_in_a_bowl(tmp_path: Path) -> None:
+    """The same in a hollow: water at rest in a ball half full, well under its surface."""
+    d, size = 0.05, 8
+    write(tmp_path / "bowl.obj", sphere(size * d, 48))
+    it = scene(
+        tmp_path, d, {"shape": {"sphere": {"center": [0, 0, 0], "radius": size * d}}},
+        [{"name": "bowl", "mode": "inside", "shape": {"mesh": "bowl.obj"}}],
+    )  # fmt: skip
+    with runnel.Simulation(it, timed=False) as sim:
+        arrays, meta = sim.state()
+        low = arrays["position"][:, 2] < 0
+        sim.restore({k: v[low] if len(v) == len(low) else v for k, v in arrays.items()}, meta)
+        report = sim.advance(76)
+        x, v = sim.particles["position"], sim.particles["velocity"]
+        assert depths(it, sim).min() > 0
+    assert report.density_error_avg < 0.02
+    assert np.sqrt((v.astype(float) ** 2).sum(axis=1).mean()) < 0.05 * np.sqrt(9.81 * size * d)
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(8000, 3))
+    points *= size * d / np.linalg.norm(points, axis=1)[:, None]
+    under = 0.3 * size
+    away = cKDTree(x).query(points[points[:, 2] < -under * d])[0] / d
+    assert away.max() < 0.87 + 0.5
+    off = size - np.linalg.norm(x, axis=1) / d
+    assert np.median(off[off < 1.0]) == pytest.approx(0.5, abs=0.1)
+    full = cap(size, under) - cap(size - 1.5, under)
+    assert np.count_nonzero((off < 1.5) & (x[:, 2] < -under * d)) == pytest.approx(full, rel=0.12)
+
+
 def test_no_layer_sticks_to_a_curved_wall(tmp_path: Path) -> None:
     """A plug of fluid in a pipe without friction and gravity keeps its speed at the wall too."""
     d, radius = 0.05, 0.3

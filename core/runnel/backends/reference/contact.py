@@ -254,8 +254,7 @@ def wall_response(
                     arriving = 0.0
                 relative = (v[i, 0] - u[0], v[i, 1] - u[1], v[i, 2] - u[2])
                 f = yielding(s, bodies, (x0, x1, x2), n)
-                keep = rubbed(skin, n, relative, pushed, dt, f)
-                left = glued(skin, dt, f)
+                keep, left = rubbed(skin, n, relative, pushed, dt, f), glued(skin, dt, f)
                 after = respond(skin, n, relative, arriving, touches, keep, left, f)
                 for axis in range(3):
                     if axis != ignored_axis:
