@@ -56,7 +56,10 @@ FORCE_INLINE wall_t sample_lanes(__global const float *s, __global const float *
 {
     __global const int *table = (__global const int *)f + FIELD_HEADER;
     const lanes_mask entry = GATHER_INTS(table, v.tile), leaf = within & v.inside & (entry >= 0);
-    const lanes_mask zero = (lanes_mask)(0), at = (leaf ? entry : zero) * 1458
+    const lanes_mask zero = (lanes_mask)(0), solid = v.inside ? (-1 - entry) & 1 : (lanes_mask)(f[5] < 0.0f);
+    wall_t w = {(within & (solid != 0)) ? (real)UNSEEN : none, {(real)0.0f, (real)0.0f, (real)0.0f}};
+    if (!ANY_LANE(leaf)) return w;
+    const lanes_mask at = (leaf ? entry : zero) * 1458  // there is a leaf 0 then
         + 2 * (((v.k & 7) * FIELD_EDGE + (v.j & 7)) * FIELD_EDGE + (v.i & 7));
     const real px = v.q.x - TO_REAL(v.i), py = v.q.y - TO_REAL(v.j), pz = v.q.z - TO_REAL(v.k);
     __global const float *p = f + as_uint(f[channel]);
@@ -67,16 +70,15 @@ FORCE_INLINE wall_t sample_lanes(__global const float *s, __global const float *
     const real y0 = x00 + py * (x10 - x00), y1 = x01 + py * (x11 - x01);
     const real e0 = d00 + py * (d10 - d00), e1 = d01 + py * (d11 - d01);
     const real3_t own = {f[3] * (e0 + pz * (e1 - e0)), f[3] * ((x10 - x00) + pz * ((x11 - x01) - (x10 - x00))), f[3] * (y1 - y0)};
-    wall_t w = {s[5] * (y0 + pz * (y1 - y0)), to_world_lanes(s, own)};
+    w.gradient = to_world_lanes(s, own);
 #if IGNORED_AXIS == 1
     w.gradient.y = (real)0.0f;
 #elif IGNORED_AXIS == 2
     w.gradient.z = (real)0.0f;
 #endif
-    const real steep = own.x * own.x + own.y * own.y + own.z * own.z;
-    const lanes_mask solid = v.inside ? (-1 - entry) & 1 : (lanes_mask)(f[5] < 0.0f);
-    const lanes_mask unseen = within & (leaf ? (w.distance < 0.0f) & (steep < 1e-12f) : solid != 0);
-    w.distance = unseen ? (real)UNSEEN : leaf ? w.distance : none;
+    const real steep = own.x * own.x + own.y * own.y + own.z * own.z, distance = s[5] * (y0 + pz * (y1 - y0));
+    const real seen = ((distance < 0.0f) & (steep < 1e-12f)) ? (real)UNSEEN : distance;
+    w.distance = leaf ? seen : w.distance;
     return w;
 }
 
