@@ -167,9 +167,10 @@ inline float3 respond(
         const float speed = length3(tangent);
         const float keep = speed > 0.0f ? MAX(1.0f - share, 1.0f - friction * pushed / (dt * speed)) : 1.0f;
         tangent *= keep;
-        // The way of this step too: or what friction holds would creep by g dt^2 in each.
+        // The way of this step too: or what friction holds would creep by g dt^2 in each. Not at bodies: their angular
+        // momentum is exchanged where particles are.
         const float3 slip = *drift - u;
-        *drift -= (1.0f - keep) * (slip - dot3(slip, n) * n);
+        if (share == 1.0f) *drift -= (1.0f - keep) * (slip - dot3(slip, n) * n);
     }
     if (phi < 1.1f * contact) {
         // A particle at rest arrives with what gravity gave it in this step: no bounce. Nor off a wall that did not push:

@@ -194,11 +194,15 @@ def respond(
 
 
 @inline
-def held(s: Vector, n: Vector, way: Vector, touches: bool, keep: float, left: float) -> Vector:
+def held(
+    s: Vector, n: Vector, way: Vector, touches: bool, keep: float, left: float, f: float
+) -> Vector:
     """What friction and stickiness take of a way over dt, relative to a solid: the first along it,
-    the second off it too [m/s]. Or what they hold would creep by g dt^2 in each step."""
+    the second off it too [m/s]. Or what they hold would creep by g dt^2 in each step. Not friction
+    of bodies that yield: their angular momentum is exchanged where particles are."""
     normal = dot(way, n)
-    lost = ahead((0.0, 0.0, 0.0), ahead(way, n, -normal), 1.0 - keep)
+    rubbed_off = 1.0 - keep if f == 1.0 else 0.0
+    lost = ahead((0.0, 0.0, 0.0), ahead(way, n, -normal), rubbed_off)
     if touches and s[2] > 0.0:
         rest = ahead(way, lost, -1.0)
         lost = ahead(lost, ahead(rest, n, -min(normal, 0.0)), 1.0 - left)
@@ -260,7 +264,7 @@ def wall_response(
                     if axis != ignored_axis:
                         v[i, axis] = u[axis] + after[axis]
                 react(s, reaction, i, ahead(after, relative, -1.0), 1.0)
-                lost = held(skin, n, ahead(drift, u, -1.0), touches, keep, left)
+                lost = held(skin, n, ahead(drift, u, -1.0), touches, keep, left, f)
                 drift = ahead(drift, lost, -1.0)
                 for axis in range(3):
                     if axis != ignored_axis:
