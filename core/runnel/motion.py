@@ -18,7 +18,6 @@ from .params import Keyframe, Vec3
 from .scene import Scene
 
 Floats = NDArray[np.float64]
-Quaternion = tuple[float, float, float, float]  # w, x, y, z
 
 
 class Placed(Protocol):
@@ -77,61 +76,28 @@ def _cos_sin(degrees: float) -> tuple[float, float]:
     return math.cos(angle), math.sin(angle)
 
 
-def _euler_quaternion(degrees: Sequence[float]) -> Quaternion:
-    x, y, z = (math.radians(angle) / 2 for angle in degrees)
-    about_x = (math.cos(x), math.sin(x), 0.0, 0.0)
-    about_y = (math.cos(y), 0.0, math.sin(y), 0.0)
-    about_z = (math.cos(z), 0.0, 0.0, math.sin(z))
-    return _product(about_z, _product(about_y, about_x))
+def euler_rate(degrees: Sequence[float], rates: Floats) -> Floats:
+    """Angular velocity [rad/s] where the angles of `euler_matrix` change by `rates` [deg/s]."""
+    x, y, z = np.radians(rates)
+    after_x = euler_matrix((0.0, degrees[1], degrees[2]))[:, 0]  # where later turns take the x axis
+    after_y = euler_matrix((0.0, 0.0, degrees[2]))[:, 1]
+    rate: Floats = x * after_x + y * after_y + z * np.array([0.0, 0.0, 1.0])
+    return rate
 
 
-def _product(a: Quaternion, b: Quaternion) -> Quaternion:
-    return (
-        a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3],
-        a[0] * b[1] + a[1] * b[0] + a[2] * b[3] - a[3] * b[2],
-        a[0] * b[2] - a[1] * b[3] + a[2] * b[0] + a[3] * b[1],
-        a[0] * b[3] + a[1] * b[2] - a[2] * b[1] + a[3] * b[0],
-    )
-
-
-def _matrix(q: Quaternion) -> Floats:
-    length = math.sqrt(sum(c * c for c in q))
-    w, x, y, z = (c / length for c in q)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
-def _slerp(a: Quaternion, b: Quaternion, share: float) -> Quaternion:
-    """From a to b the shorter way, at even speed."""
-    sign = -1.0 if sum(p * q for p, q in zip(a, b, strict=True)) < 0 else 1.0
-    apart = math.dist(a, [sign * q for q in b])
-    angle = 2 * math.asin(min(apart / 2, 1.0))  # exact for small angles, as acos is not
-    if angle < 1e-9:
-        return b if share > 0.5 else a
-    wa = math.sin((1 - share) * angle) / math.sin(angle)
-    wb = sign * math.sin(share * angle) / math.sin(angle)
-    w, x, y, z = (wa * p + wb * q for p, q in zip(a, b, strict=True))
-    return w, x, y, z
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Key:
     time: float  # [s]
     position: Floats
-    quaternion: Quaternion
-    rotation: Floats
+    angles: Floats  # [deg]
 
 
 class Motion:
     """A rigid path through keyframes, or standing still.
 
-    Positions change evenly between keyframes, rotations evenly the shorter way round: a turn of
-    more than half needs keyframes in between. Before the first and after the last all is at rest.
+    Positions and each of the three angles change evenly between keyframes, as animation programs
+    have it: from 0 to 360 degrees is one full turn, from 170 to -170 one back by 340. Before the
+    first and after the last all is at rest.
     """
 
     def __init__(self, placed: Placed, fps: float, first_frame: float) -> None:
@@ -142,8 +108,7 @@ class Motion:
             _Key(
                 (key.frame - first_frame) / fps,
                 np.array(key.position, np.float64),
-                _euler_quaternion(key.rotation),
-                euler_matrix(key.rotation),
+                np.array(key.rotation, np.float64),
             )
             for key in placed.motion or (still,)
         ]
@@ -155,7 +120,7 @@ class Motion:
         first = self._keys[0]
         return any(
             not np.array_equal(key.position, first.position)
-            or not np.array_equal(key.rotation, first.rotation)
+            or not np.array_equal(key.angles, first.angles)
             for key in self._keys
         )
 
@@ -166,28 +131,39 @@ class Motion:
 
     def pose(self, time: float) -> Pose:
         """Pose at a time [s]."""
-        after = bisect_right(self._times, time)
-        if after == 0 or after == len(self._keys):
-            key = self._keys[max(after - 1, 0)]
-            return Pose(key.rotation, key.position, self._scale)
-        a, b = self._keys[after - 1], self._keys[after]
-        share = (time - a.time) / (b.time - a.time)
-        if share == 0:
-            return Pose(a.rotation, a.position, self._scale)
+        a, b, share = self._around(time)
+        angles = a.angles + share * (b.angles - a.angles)
         position = a.position + share * (b.position - a.position)
-        rotation = _matrix(_slerp(a.quaternion, b.quaternion, share))
-        return Pose(rotation, position, self._scale)
+        return Pose(euler_matrix(angles.tolist()), position, self._scale)
 
     def velocity(self, time: float, dt: float) -> tuple[Floats, Floats]:
         """Velocity of the origin [m/s] and angular velocity [rad/s] that lead from the pose at
         time - dt to that at time. Exact for even motion, and always in step with the poses."""
         before, now = self.pose(time - dt), self.pose(time)
         linear: Floats = (now.translation - before.translation) / dt
-        return linear, _rotation_vector(now.rotation @ before.rotation.T) / dt
+        turn = _rotation_vector(now.rotation @ before.rotation.T)
+        return linear, _whole_turns(turn, dt * self._mean_rate(time, dt)) / dt
+
+    def _around(self, time: float) -> tuple[_Key, _Key, float]:
+        """Keyframes before and after a time, and the share of the second."""
+        after = bisect_right(self._times, time)
+        if after == 0 or after == len(self._keys):
+            key = self._keys[max(after - 1, 0)]
+            return key, key, 0.0
+        a, b = self._keys[after - 1], self._keys[after]
+        return a, b, (time - a.time) / (b.time - a.time)
+
+    def _mean_rate(self, time: float, dt: float) -> Floats:
+        """Angular velocity [rad/s] over a step, roughly: of its middle, at its mean rates."""
+        ends = []
+        for moment in (time - dt, time - 0.5 * dt, time):
+            a, b, share = self._around(moment)
+            ends.append(a.angles + share * (b.angles - a.angles))
+        return euler_rate(ends[1].tolist(), (ends[2] - ends[0]) / dt)
 
 
 def _rotation_vector(matrix: Floats) -> Floats:
-    """Axis times angle [rad] of a rotation, angle below pi."""
+    """Axis times angle [rad] of a rotation, angle at most pi."""
     twice = np.array(
         [matrix[2, 1] - matrix[1, 2], matrix[0, 2] - matrix[2, 0], matrix[1, 0] - matrix[0, 1]]
     )  # 2 sin(angle) axis
@@ -201,6 +177,17 @@ def _rotation_vector(matrix: Floats) -> Floats:
     column = matrix + np.eye(3)
     axis: Floats = column[:, int(np.argmax(np.diag(matrix)))]
     return axis / float(np.linalg.norm(axis)) * angle
+
+
+def _whole_turns(turn: Floats, expected: Floats) -> Floats:
+    """Of all rotation vectors that end where `turn` ends, the one nearest to the expected."""
+    angle, far = float(np.linalg.norm(turn)), float(np.linalg.norm(expected))
+    if far < math.pi / 2:
+        return turn
+    axis = turn / angle if angle > 1e-9 else expected / far
+    turns = round((float(axis @ expected) - angle) / (2 * math.pi))
+    nearest: Floats = (angle + 2 * math.pi * turns) * axis
+    return nearest
 
 
 def motion_of(placed: Placed, scene: Scene) -> Motion:

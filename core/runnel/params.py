@@ -189,7 +189,8 @@ class Keyframe:
     position: Vec3 = _point((0.0, 0.0, 0.0), "Translation.")
     rotation: Vec3 = param(
         (0.0, 0.0, 0.0), unit="deg", hard=(-1e6, 1e6), soft=(-180, 180),
-        help="Rotation about x, then y, then z.",
+        help="Rotation about x, then y, then z. Each angle changes evenly up to the next keyframe:"
+        " from 0 to 360 is a full turn.",
     )
 
 

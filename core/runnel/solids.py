@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .collider_fields import mesh_bounds
 from .meshes import Mesh, read_mesh
 from .motion import Pose, frame_time, motion_of
 from .params import Box, Collider, Cylinder, MeshFile, Plane, PointFile, Source, Sphere
@@ -37,19 +39,25 @@ class Solid:
 
 
 def solids_of(scene: Scene) -> list[Solid]:
-    """What can be shown as meshes: all colliders but level sets from files."""
+    """All colliders as meshes; level sets from files by their surface."""
     found = []
     for index, collider in enumerate(scene.colliders):
         shape, name = collider.shape, collider.name or f"collider_{index}"
         if isinstance(shape, MeshFile):
-            if shape.file.lower().endswith(".vdb"):
-                continue
             deforms = shape.is_sequence or collider.body == "deformable"
-            still = None if deforms else read_mesh(scene.mesh_path(shape))
+            still = None if deforms else _read(scene.mesh_path(shape))
             found.append(Solid(index, name, deforms, still))
         elif not isinstance(shape, PointFile):
             found.append(Solid(index, name, False, _drawn(scene, shape)))
     return found
+
+
+def _read(path: Path) -> Mesh:
+    if path.suffix.lower() != ".vdb":
+        return read_mesh(path)
+    from .fields.vdb import read_surface
+
+    return read_surface(path)
 
 
 def deformed(scene: Scene, solid: Solid, frame: int) -> Mesh:
@@ -133,11 +141,15 @@ def _sheet(scene: Scene, plane: Plane) -> Mesh:
     parts: list[Source | Collider] = [*scene.sources]
     parts += [c for c in scene.colliders if not isinstance(c.shape, Plane)]
     for part in parts:
-        if isinstance(part.shape, MeshFile) and part.shape.is_sequence:
-            continue
-        if isinstance(part.shape, MeshFile) and part.shape.file.lower().endswith(".vdb"):
-            continue
-        a, b = world_bounds(shape_of(part.shape, scene.directory), motion_of(part, scene).pose(0.0))
+        pose = motion_of(part, scene).pose(0.0)
+        if isinstance(part.shape, MeshFile):  # open ones too
+            ends = mesh_bounds(scene, part.shape)
+            if ends is None:
+                continue
+            corners = pose.to_world([[ends[c >> k & 1][k] for k in range(3)] for c in range(8)])
+            a, b = corners.min(axis=0), corners.max(axis=0)
+        else:
+            a, b = world_bounds(shape_of(part.shape, scene.directory), pose)
         low, high = np.minimum(low, a), np.maximum(high, b)
     known = bool(np.isfinite(low).all() and np.isfinite(high).all())
     middle = (low + high) / 2 if known else np.array(plane.point)
@@ -146,8 +158,8 @@ def _sheet(scene: Scene, plane: Plane) -> Mesh:
     normal = normal / np.linalg.norm(normal)
     foot = middle - normal * float((middle - np.array(plane.point)) @ normal)
     u, v = _across(normal)
-    corners = [foot + half * (a * u + b * v) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
-    return Mesh(np.array(corners), np.array([[0, 1, 2], [0, 2, 3]], np.int32))
+    square = [foot + half * (a * u + b * v) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+    return Mesh(np.array(square), np.array([[0, 1, 2], [0, 2, 3]], np.int32))
 
 
 def _across(axis: Floats) -> tuple[Floats, Floats]:

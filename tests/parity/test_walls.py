@@ -81,6 +81,27 @@ def test_walls_answer_alike(name, surface, make_backend):
     assert (abs(push).max(axis=1) > 0).sum() > 10
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 3, 0, 2)])
+def test_fields_and_containers_at_one_cluster(order, make_backend):
+    """A tank, two fields and a ball within h of the same particles: shares multiply, the first
+    field is kept for the correction, the second asked again; whichever comes first."""
+    rng = np.random.default_rng(5)
+    rows = [SOLIDS[name](Case("walls"), rng) for name in ("torus", "sheet")]
+    x = beside(rows[0], rng, 400)
+    near = x[np.argsort(signed_distances(rows[1][None], x, fields())[0][:, 0])[:60]]
+    middle = near.mean(axis=0)
+    tank = solid(BOX, (0.5, 0.5, 0.05), inside=True, origin=middle, friction=0.2)
+    ball = solid(SPHERE, (0.1,), origin=middle + np.array([0.1, 0.02, 0.0]), bounce=0.3)
+    rows += [tank, ball]
+    x = np.concatenate([near, middle + rng.uniform(-2, 2, (90, 3)) * D])
+    v = rng.normal(0, 0.5, x.shape)
+    solids = [rows[k] for k in order]
+    setting = begin(make_backend, channels(x, D, velocity=v), solids)
+    setting.step()
+    felt = (signed_distances(np.array(solids), x, fields())[0] < 2 * D).sum(axis=1)
+    assert (felt > 1).sum() > 20
+
+
 def in_edge(row: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Near side and end of a hollow cylinder: which of them is nearer is for rounding to say."""
     if row[1] > 0 or row[0] != CYLINDER:

@@ -35,15 +35,15 @@ def test_two_zones_of_friction_on_one_plate(device: str) -> None:
     along = moved @ [np.cos(SLOPE), 0, -np.sin(SLOPE)]
     expected = 9.81 * np.sin(SLOPE) * time**2 / 2
     assert expected > 0.3
-    assert along[left[order]].mean() == pytest.approx(expected, rel=0.1)
+    assert along[left[order]].mean() == pytest.approx(expected, rel=0.05)
     rough, height = (
         ~left[order],
         (start[order] - [-0.35, 0, 0.22]) @ [np.sin(SLOPE), 0, np.cos(SLOPE)],
     )
     lowest = rough & (height < height.min() + 0.5 * 0.025)
     assert lowest.sum() >= 50
-    assert abs(along[lowest].mean()) < 0.2 * expected  # it creeps by g dt^2 in each step
-    assert along[rough].mean() < 0.3 * expected
+    assert np.abs(along[lowest]).max() < 0.03 * expected  # 1.7 %: the way down to the plate
+    assert along[rough].mean() < 0.2 * expected
 
 
 def test_no_gap_at_a_curved_wall(tmp_path: Path) -> None:
@@ -75,6 +75,41 @@ def test_no_gap_at_a_curved_wall(tmp_path: Path) -> None:
     # The fluid within 1.5 spacings is as much as fits there.
     full = 4 / 3 * np.pi * ((size + 1.5) ** 3 - size**3)
     assert np.count_nonzero(off < 1.5) == pytest.approx(full, rel=0.12)
+
+
+def cap(radius: float, below: float) -> float:
+    """Volume of a ball under the plane z = -below."""
+    depth = radius - below
+    return np.pi * depth**2 * (3 * radius - depth) / 3
+
+
+def test_no_gap_in_a_bowl(tmp_path: Path) -> None:
+    """The same in a hollow: water at rest in a ball half full, well under its surface."""
+    d, size = 0.05, 8
+    write(tmp_path / "bowl.obj", sphere(size * d, 48))
+    it = scene(
+        tmp_path, d, {"shape": {"sphere": {"center": [0, 0, 0], "radius": size * d}}},
+        [{"name": "bowl", "mode": "inside", "shape": {"mesh": "bowl.obj"}}],
+    )  # fmt: skip
+    with runnel.Simulation(it, timed=False) as sim:
+        arrays, meta = sim.state()
+        low = arrays["position"][:, 2] < 0
+        sim.restore({k: v[low] if len(v) == len(low) else v for k, v in arrays.items()}, meta)
+        report = sim.advance(151)
+        x, v = sim.particles["position"], sim.particles["velocity"]
+        assert depths(it, sim).min() > 0
+    assert report.density_error_avg < 0.02
+    assert np.sqrt((v.astype(float) ** 2).sum(axis=1).mean()) < 0.04 * np.sqrt(9.81 * size * d)
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(8000, 3))
+    points *= size * d / np.linalg.norm(points, axis=1)[:, None]
+    under = 0.3 * size
+    away = cKDTree(x).query(points[points[:, 2] < -under * d])[0] / d
+    assert away.max() < 0.87 + 0.5
+    off = size - np.linalg.norm(x, axis=1) / d
+    assert np.median(off[off < 1.0]) == pytest.approx(0.5, abs=0.1)
+    full = cap(size, under) - cap(size - 1.5, under)
+    assert np.count_nonzero((off < 1.5) & (x[:, 2] < -under * d)) == pytest.approx(full, rel=0.12)
 
 
 def test_no_layer_sticks_to_a_curved_wall(tmp_path: Path) -> None:

@@ -288,6 +288,22 @@ def test_friction_is_coulombs(backend_name):
         assert velocity(sim)[:, 0] == pytest.approx(expected, abs=0.4 * 0.01 * D / 2 / DT + 0.002)
 
 
+def test_friction_holds_within_coulombs_cone(backend_name):
+    """On a slope of 30 degrees a drop stays where it lies if mu > tan(a), to a thousandth of a
+    spacing in a second; else it slides by g (sin(a) - mu cos(a)) t^2 / 2."""
+    sine, cosine = 0.5, math.sqrt(0.75)
+    friction = np.array([0.0, 0.3, 0.45, 1.05 * sine / cosine, 3.0])
+    table = three_drops("friction", friction)
+    table["solver"]["gravity"] = [G * sine, 0, -G * cosine]
+    for sim in run(table, 1.0, backend_name):
+        moved, time = position(sim)[:, 0], sim.time
+    n = round(time / DT)
+    sliding = np.maximum(0.0, G * (sine - friction * cosine)) * DT**2 * n * (n + 1) / 2
+    # The first step may push by a hundredth of the radius more, as above.
+    assert moved[:3] == pytest.approx(sliding[:3], abs=0.45 * 0.01 * D / 2 / DT * time + 0.002)
+    assert np.abs(moved[3:]).max() < 1e-3 * D
+
+
 def test_bounce_returns_its_share(backend_name):
     """Dropped from h, a drop comes back up to e^2 h."""
     bounce, dt = np.array([0.0, 0.5, 0.9]), 1 / 240

@@ -228,3 +228,23 @@ def test_damaged_and_missing_solids_are_named(cache: Path, tmp_path: Path) -> No
         exported(copy, tmp_path / "out", "bgeo")
     with pytest.raises(SceneError, match=r"export\.colliders"):
         ExportOptions(format="vdb", colliders=True)
+
+
+def test_a_floor_below_an_open_mesh(tmp_path: Path) -> None:
+    """A plane is drawn around what the scene holds, sheets included (scene wet_wall)."""
+    (tmp_path / "sheet.obj").write_text("v 0 0 0\nv 8 0 0\nv 0 8 0\nf 1 2 3\n")
+    box = {"box": {"min": [0, 0, 0], "max": [0.1, 0.1, 0.1]}}
+    it = Scene.from_dict({
+        "fluid": [{"name": "water"}],
+        "source": [{"fluid": "water", "spacing": 0.05, "shape": box}],
+        "collider": [
+            {"name": "floor", "shape": {"plane": {"normal": [0, 0, 1]}}},
+            {"name": "sheet", "mode": "shell", "shape": {"mesh": "sheet.obj"},
+             "position": [0, 0, 1]},
+        ],
+    }, tmp_path)  # fmt: skip
+    floor, _ = solids_of(it)
+    assert floor.mesh is not None
+    np.testing.assert_allclose(floor.mesh.vertices[:, 2], 0.0, atol=1e-12)
+    assert floor.mesh.vertices[:, :2].min() < -8
+    assert floor.mesh.vertices[:, :2].max() > 16

@@ -306,6 +306,15 @@ def test_thin_parts_are_told() -> None:
     assert thin_note(field_at(thick), thick, "cube") is None
 
 
+@pytest.mark.parametrize(("offset", "thin"), [(0.0, True), (0.1, True), (0.2, True), (0.8, False)])
+def test_an_offset_ends_thinness_only_where_it_is_enough(offset: float, thin: bool) -> None:
+    """A plate of a voxel and an offset on both sides: thin below two voxels in all."""
+    voxel = 0.05
+    plate = made.cube((0, 0, 0.3 * voxel), (2.0, 2.0, voxel))
+    settings = FieldSettings(voxel=voxel, band=4 * voxel, offset=offset * voxel)
+    assert (thin_share(field_of_mesh(plate, settings), plate) > 0.5) == thin  # without its edges
+
+
 # --- nearest triangles ----------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -66,6 +67,22 @@ def test_a_million_triangles() -> None:
     field = field_of_mesh(soup, default_settings(2.2 / 32))
     assert np.isfinite(field.values).all()
     assert time.process_time() - start < 120
+
+
+def test_memory_grows_as_the_triangles_do() -> None:
+    """Four times as many triangles at the same voxels: the field is as large, the way to it takes
+    four times the memory and no more."""
+    peaks, sizes = [], []
+    settings = default_settings(2.8 / 64)
+    field_of_mesh(made.torus(rows=20, columns=10), settings)  # compiled
+    for rows in (100, 200):
+        ring = made.torus(rows=rows, columns=rows // 2)
+        tracemalloc.start()
+        sizes.append(field_of_mesh(ring, settings).nbytes)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.05)
+    assert peaks[1] < 4.4 * peaks[0]
 
 
 def test_a_scene_says_what_voxel_size_fits(tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runnel.cli import main
 from runnel.errors import MeshError, RunnelError
+from runnel.export.bgeo_read import read_bgeo
 from runnel.fields import vdb
-from runnel.fields.grid import default_settings
+from runnel.fields.grid import FieldSettings, default_settings
 from runnel.fields.rasterize import field_of_mesh
 from runnel.fields.velocity import with_velocity
+from runnel.scene import Scene
+from runnel.solids import solids_of
 
 from . import field_meshes as made
 
@@ -112,6 +117,33 @@ def test_a_file_of_another_program() -> None:
     assert "measured anew" in wide.notes[0]
     grown = vdb.read_vdb(sphere_file(), offset=0.05)
     assert grown.volume() == pytest.approx(4 / 3 * np.pi * 3.05**3, rel=0.001)
+
+
+@needs_openvdb
+def test_a_level_set_is_seen_in_exports_and_pictures(tmp_path: Path) -> None:
+    """A run keeps its surface, closed and facing outwards, where the scene puts it."""
+    vdb.write_vdb(
+        tmp_path / "ball.vdb",
+        field_of_mesh(made.sphere(0.2, 48), FieldSettings(voxel=0.02, band=0.06)),
+    )
+    table = {
+        "frames": [1, 1], "fluid": [{"name": "water"}],
+        "source": [{"fluid": "water", "spacing": 0.1,
+                    "shape": {"box": {"min": [-0.2, -0.2, 0.5], "max": [0.2, 0.2, 0.7]}}}],
+        "collider": [{"name": "ball", "shape": {"mesh": "ball.vdb"}, "position": [0, 0, 0.2]}],
+    }  # fmt: skip
+    (tmp_path / "scene.json").write_text(json.dumps(table))
+    run = ["run", str(tmp_path / "scene.json"), "--out", str(tmp_path / "cache"), "--quiet"]
+    assert main([*run, "--device", "reference"]) == 0
+    (solid,) = solids_of(Scene.load(tmp_path / "scene.json"))
+    assert solid.mesh is not None
+    assert solid.mesh.volume() == pytest.approx(4 / 3 * np.pi * 0.2**3, rel=0.02)
+    out = tmp_path / "out"
+    export = ["export", str(tmp_path / "cache"), "--format", "bgeo", "--colliders"]
+    assert main([*export, "--out", str(out), "--quiet"]) == 0
+    points = read_bgeo(out / "colliders.0001.bgeo").points["P"]
+    np.testing.assert_allclose(points.min(axis=0), [-0.2, -0.2, 0.0], atol=0.01)
+    np.testing.assert_allclose(points.max(axis=0), [0.2, 0.2, 0.4], atol=0.01)
 
 
 @needs_openvdb

@@ -175,7 +175,24 @@ def read_vdb(
     grid: its name, else the first level set. band [m]: what the solver needs; a grid that knows
     less is measured anew from its surface. mode: that of the file, else "outside".
     """
-    path = Path(path)
+    chosen = _level_set(Path(path), grid)
+    try:
+        return field_of_grid(chosen, band=band, mode=mode, offset=offset, memory=memory)
+    except MeshError as error:
+        raise error.in_file(Path(path)) from None
+
+
+def read_surface(path: str | Path) -> Mesh:
+    """The surface of the first level set in a .vdb file, normals outwards."""
+    try:
+        mesh = surface_of(_level_set(Path(path), None))
+    except MeshError as error:
+        raise error.in_file(Path(path)) from None
+    return mesh if mesh.volume() > 0 else Mesh(mesh.vertices, mesh.triangles[:, ::-1].copy())
+
+
+def _level_set(path: Path, name: str | None) -> Any:
+    """The grid of a name, else the first level set; MeshError if the file has none."""
     if not path.is_file():
         raise MeshError("there is no such file", file=path)
     module = openvdb()
@@ -185,8 +202,7 @@ def read_vdb(
     except Exception as error:  # the library's own kinds among them
         raise MeshError(f"is not a .vdb file that OpenVDB can read: {error}", file=path) from None
     try:
-        chosen = _choose(module, grids, grid)
-        return field_of_grid(chosen, band=band, mode=mode, offset=offset, memory=memory)
+        return _choose(module, grids, name)
     except MeshError as error:
         raise error.in_file(path) from None
 

@@ -11,6 +11,7 @@ ORDER = (
     "reactions",
     "solids",
     "containers",
+    "walls",
     "neighbors",
     "lists",
     "density",

@@ -1,5 +1,5 @@
-// containers.cl: walls of box-shaped containers for all lanes of a cluster at once: what most clusters at walls are near.
-// The same formulas as solid_share and put_outside of solids.cl, which serve all other solids, lane by lane.
+// containers.cl: walls of a box-shaped container for all lanes of a cluster at once: what most clusters at walls are near.
+// The same formulas as solid_share and put_outside of solids.cl.
 
 #if LANES_IN_VECTOR
 #define WALL_TABLE(k, m) (real)(wall_in[k.s0].m, wall_in[k.s1].m, wall_in[k.s2].m, wall_in[k.s3].m, \
@@ -72,49 +72,35 @@ FORCE_INLINE real3_t in_container(__global const float *s, real3_t x)
 
 FORCE_INLINE real along_wall_lanes(real shear) { return 1.0f / (1.0f - MIN(shear, (real)0.5f)); }
 
-// Share of all containers near a cluster in the density, and its gradient. Mends the correction by pressure, if there is one.
-FORCE_INLINE real container_share(
-    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, real3_t x, real h, real inverse_h,
-    real3_t *gradient, real3_t *correction)
+// Room that a container leaves, and the gradient of what it takes. Mends the correction by pressure, if there is one.
+FORCE_INLINE real container_room(
+    __global const float *s, __global const float4 *wall_in, real3_t x, real h, real inverse_h, real3_t *gradient, real3_t *correction)
 {
-    real room = (real)1.0f;
-    for (uint c = 0; c < solid_count; ++c) {
-        if (!IS_NEAR(near, c)) continue;
-        __global const float *s = solids + c * SOLID_COLUMNS;
-        const real3_t at = in_container(s, x);
-        const axis_t a = axis_lanes(wall_in, at.x, s[5], h, inverse_h);
-        const axis_t b = axis_lanes(wall_in, at.y, s[6], h, inverse_h);
-        const axis_t d = axis_lanes(wall_in, at.z, s[7], h, inverse_h);
-        const real left = a.room * b.room * d.room;
-        const real3_t steep = {-a.slope * b.room * d.room, -a.room * b.slope * d.room, -a.room * b.room * d.slope};
-        const real3_t own = to_world_lanes(s, steep);
-        gradient->x = gradient->x * left + own.x * room;
-        gradient->y = gradient->y * left + own.y * room;
-        gradient->z = gradient->z * left + own.z * room;
-        room *= left;
-        if (!correction) continue;
+    const real3_t at = in_container(s, x);
+    const axis_t a = axis_lanes(wall_in, at.x, s[5], h, inverse_h);
+    const axis_t b = axis_lanes(wall_in, at.y, s[6], h, inverse_h);
+    const axis_t d = axis_lanes(wall_in, at.z, s[7], h, inverse_h);
+    const real3_t steep = {-a.slope * b.room * d.room, -a.room * b.slope * d.room, -a.room * b.room * d.slope};
+    *gradient = to_world_lanes(s, steep);
+    if (correction) {
         const real fa = along_wall_lanes(a.shear), fb = along_wall_lanes(b.shear), fd = along_wall_lanes(d.shear);
         real3_t by = to_local_lanes(s, *correction);
         by.x *= fb * fd; by.y *= fa * fd; by.z *= fa * fb;
         *correction = to_world_lanes(s, by);
     }
-    return 1.0f - room;
+    return a.room * b.room * d.room;
 }
 
 FORCE_INLINE real within_room(real at, real room) { return MAX(-room, MIN(at, room)) - at; }
 
-// Where particles have to go to be `distance` off the walls of all containers near a cluster.
-FORCE_INLINE real3_t put_inside(__global const float *solids, uint solid_count, uint near, real3_t x, real distance)
+// Where particles have to go to be `distance` off the walls of a container.
+FORCE_INLINE real3_t put_inside(__global const float *s, real3_t x, real distance)
 {
-    for (uint c = 0; c < solid_count; ++c) {
-        if (!IS_NEAR(near, c)) continue;
-        __global const float *s = solids + c * SOLID_COLUMNS;
-        const real3_t at = in_container(s, x);
-        // By how much, not to where: what is not in touch stays exactly where it is.
-        const real3_t off = {within_room(at.x, MAX(s[5] - distance, (real)0.0f)), within_room(at.y, MAX(s[6] - distance, (real)0.0f)),
-                             within_room(at.z, MAX(s[7] - distance, (real)0.0f))};
-        const real3_t by = to_world_lanes(s, off);
-        x.x += by.x; x.y += by.y; x.z += by.z;
-    }
+    const real3_t at = in_container(s, x);
+    // By how much, not to where: what is not in touch stays exactly where it is.
+    const real3_t off = {within_room(at.x, MAX(s[5] - distance, (real)0.0f)), within_room(at.y, MAX(s[6] - distance, (real)0.0f)),
+                         within_room(at.z, MAX(s[7] - distance, (real)0.0f))};
+    const real3_t by = to_world_lanes(s, off);
+    x.x += by.x; x.y += by.y; x.z += by.z;
     return x;
 }

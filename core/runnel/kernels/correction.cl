@@ -94,11 +94,11 @@ __kernel void correct_positions(
     __global const float8 *fluids_in, __global const float4 *wall_in, __global const real *reach_in, const float2 same,
     // state
     __global const float4 *material_in, __global const float4 *xp_in, __global const float *pressure_in,
-    __global float4 *xp_out, __global float4 *push,
+    __global float4 *xp_out, __global float4 *push,  // xp_out: until then what walls.cl kept
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count, const uint containers,  // bits of those that containers.cl serves
+    __global const float *solids, const uint solid_count, const uint fixed,  // bits of those that no body moves
     BODY_TABLE
 #if BODIES
     __global float4 *back_out, const uint stride,
@@ -124,28 +124,37 @@ __kernel void correct_positions(
     real dx = sum.x * scale, dy = sum.y * scale, dz = sum.z * scale;
 
     const uint near = near_in[CLUSTER_INDEX];
-    if (near && !(near & ~containers)) {
-        real3_t from = {x, y, z}, by = {dx, dy, dz}, slope = {(real)0.0f, (real)0.0f, (real)0.0f};
-        container_share(solids, solid_count, near, wall_in, from, h, inverse_h, &slope, &by);
+    if (near && !(near & ~(fixed | TWIN_BIT))) {
+        const real3_t from = {x, y, z};  // where the pressure was measured
+        real3_t by = {dx, dy, dz}, slope;
+        walls_share(solids, solid_count, near, wall_in, from, h, inverse_h, xp_out, &slope, &by);
+        if (near & TWIN_BIT) {
+            FOR_LANES {
+                if (LANE_PARTICLE >= count) continue;
+                const float3 apart = part_twins(LANE_PARTICLE, range.x, end, list_in, xp_in, material_in, fluids_in);
+                LANE_OF(by.x) += apart.x; LANE_OF(by.y) += apart.y; LANE_OF(by.z) += apart.z;
+            }
+        }
         const real mirrored = 2.0f * mirrored_pressure(LOAD_FLOAT(pressure_in), p) / rho0;
         const real3_t before = {x + by.x, y + by.y, z + by.z};
-        const real3_t pushed = {before.x + mirrored * slope.x, before.y + mirrored * slope.y, before.z + mirrored * slope.z};
-        const real3_t moved = put_inside(solids, solid_count, near, pushed, contact_lanes(h, IDS_I));
+        real3_t moved = {before.x + mirrored * slope.x, before.y + mirrored * slope.y, before.z + mirrored * slope.z};
+        moved = hold_back_lanes(solids, solid_count, near, from, moved, h / SUPPORT);
+        moved = put_off_walls(solids, solid_count, near, moved, contact_lanes(h, IDS_I));
         dx = moved.x - x; dy = moved.y - y; dz = moved.z - z;
         const real3_t change = {moved.x - before.x, moved.y - before.y, moved.z - before.z};
         const lanes_mask touched = change.x != 0.0f | change.y != 0.0f | change.z != 0.0f;
         FOR_LANES if (FLAG_OF(touched) && LANE_PARTICLE < count)
             push[LANE_PARTICLE].xyz += (float3)(LANE_OF(change.x), LANE_OF(change.y), LANE_OF(change.z));
-    } else if (near) {
+    }
+#if BODIES
+    else if (near) {
         const lanes_mask at_walls = lanes_at_walls(solids, solid_count, near, x, y, z, h);
         // One that goes far may meet what it does not feel from where it starts.
         const real short_way = h * (1.0f - 1.01f / SUPPORT);
         const lanes_mask far = dx * dx + dy * dy + dz * dz >= short_way * short_way;
         FOR_LANES {
             const uint i = LANE_PARTICLE;
-#if BODIES
             if (i < count) back_out[i].w = -1.0f;
-#endif
             if (i >= count || !(FLAG_OF(at_walls) || FLAG_OF(far) || (near & TWIN_BIT))) continue;
             const uint felt = (uint)FLAG_OF(at_walls);
             const float3 from = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));  // where the pressure was measured
@@ -161,10 +170,8 @@ __kernel void correct_positions(
                 const float total = pressure_in[i];
                 const float mirrored = MIN(total, 0.0f) - MIN(total - LANE_OF(p), 0.0f);
                 moved += (2.0f * mirrored / LANE_OF(rho0)) * wall.xyz;
-#if BODIES
                 for (int k = 0; k < reaction->used; ++k)
                     reaction->back[k] -= (2.0f * mirrored / LANE_OF(rho0)) * reaction->gradient[k];
-#endif
             }
             const float3 way = moved - from;
             const uint met = dot3(way, way) >= LANE_OF(short_way) * LANE_OF(short_way) ? near & ~TWIN_BIT : felt;
@@ -173,12 +180,11 @@ __kernel void correct_positions(
                 moved = put_outside(solids, solid_count, met, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)) PASS_REACTION);
                 push[i].xyz += moved - before;
             }
-#if BODIES
             store_reaction(reaction, back_out, i, stride, LANE_OF(rho0) * material_in[i].y);
-#endif
             LANE_OF(dx) = moved.x - from.x; LANE_OF(dy) = moved.y - from.y; LANE_OF(dz) = moved.z - from.z;
         }
     }
+#endif
     STORE((x + dx), xp_out, x);
     STORE((y + dy), xp_out, y);
     STORE((z + dz), xp_out, z);

@@ -43,11 +43,11 @@ __kernel void compute_pressure(
     __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
     // state
     __global const float4 *material_in, __global float4 *xp,
-    __global float *pressure, __global float *fluid_fill_out, __global float *fill_out,
+    __global float *pressure, __global float *fluid_fill_out, __global float *fill_out, __global float4 *kept_out,
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count, const uint containers,  // bits of those that containers.cl serves
+    __global const float *solids, const uint solid_count, const uint fixed,  // bits of those that no body moves
     BODY_TABLE
     const uint count, const float2 weights, const float tension)
 {
@@ -74,14 +74,16 @@ __kernel void compute_pressure(
     real yield = (real)0.0f;
 #endif
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
-    if (near && !(near & ~containers)) {
+    if (near && !(near & ~fixed)) {
         const real3_t at = {x, y, z};
-        real3_t slope = {(real)0.0f, (real)0.0f, (real)0.0f};
-        fill += container_share(solids, solid_count, near, wall_in, at, h, inverse_h, &slope, 0);
+        real3_t slope;
+        fill += walls_share(solids, solid_count, near, wall_in, at, h, inverse_h, kept_out, &slope, 0);
 #if EXACT
         gx += slope.x; gy += slope.y; gz += slope.z;
 #endif
-    } else if (near) {
+    }
+#if BODIES
+    else if (near) {
         const lanes_mask felt = lanes_at_walls(solids, solid_count, near, x, y, z, h);
         FOR_LANES {
             if (!FLAG_OF(felt)) continue;
@@ -89,14 +91,13 @@ __kernel void compute_pressure(
             NEW_REACTION(bodies);
             const float4 wall = wall_share(solids, solid_count, (uint)FLAG_OF(felt), wall_in, at, LANE_OF(inverse_h), 0 PASS_REACTION);
             LANE_OF(fill) += wall.w;
-#if BODIES
             LANE_OF(yield) = pressure_yield(reaction, at);
-#endif
 #if EXACT
             LANE_OF(gx) += wall.x; LANE_OF(gy) += wall.y; LANE_OF(gz) += wall.z;
 #endif
         }
     }
+#endif
 
     // (2): K rhomin, softer where compression brings more neighbours
     const real stiffness = STIFFNESS * h * h;

@@ -165,7 +165,12 @@ inline float3 respond(
     float3 tangent = relative - normal * n;
     if (pushed > 0.0f) {  // Coulomb: pressure against the wall counts, not contact alone
         const float speed = length3(tangent);
-        if (speed > 0.0f) tangent *= MAX(1.0f - share, 1.0f - friction * pushed / (dt * speed));
+        const float keep = speed > 0.0f ? MAX(1.0f - share, 1.0f - friction * pushed / (dt * speed)) : 1.0f;
+        tangent *= keep;
+        // The way of this step too: or what friction holds would creep by g dt^2 in each. Not at bodies: their angular
+        // momentum is exchanged where particles are.
+        const float3 slip = *drift - u;
+        if (share == 1.0f) *drift -= (1.0f - keep) * (slip - dot3(slip, n) * n);
     }
     if (phi < 1.1f * contact) {
         // A particle at rest arrives with what gravity gave it in this step: no bounce. Nor off a wall that did not push:
@@ -177,7 +182,6 @@ inline float3 respond(
             const float keep = 1.0f - share + share * pow(MAX(1.0f - stickiness, 0.0f), 60.0f * dt);
             tangent *= keep;
             if (normal > 0.0f) normal *= keep;
-            // The way of this step too: or what sticks would creep by g dt^2 in each.
             const float3 slip = *drift - u;
             *drift -= (1.0f - keep) * (slip - MIN(dot3(slip, n), 0.0f) * n);
         }

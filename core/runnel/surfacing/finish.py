@@ -33,9 +33,12 @@ def enclosed(vertices: Floats, triangles: Triangles) -> float:
 
 def parts(count: int, triangles: Triangles) -> NDArray[np.int64]:
     """The part (0, 1, ...) that each of `count` vertices belongs to; parts do not touch."""
-    from . import loops
+    from ..fields.holes import join_vertices
 
-    return loops.label(count, triangles)
+    root = join_vertices(triangles.astype(np.int64), count)
+    number = np.cumsum(root == np.arange(count)) - 1  # of the least vertex of each part
+    result: NDArray[np.int64] = number[root]
+    return result
 
 
 def grow_to(

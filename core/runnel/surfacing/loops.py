@@ -52,6 +52,20 @@ def splat(place: Array, reach: Array, peak: Array, keys: Array, values: Array) -
 
 
 @compiled
+def runs_near(points: Array, p: int, keys: Array, size: float, first: Array, last: Array) -> None:
+    """Cells around a point: rows where nine runs of them begin, and the key each run ends with."""
+    cx = int(np.floor(points[p, 0] / size))
+    cy = int(np.floor(points[p, 1] / size))
+    cz = int(np.floor(points[p, 2] / size))
+    for run in range(9):
+        # Cells along z follow each other: one search for three of them.
+        a, b = cx + run // 3 - 1, cy + run % 3 - 1
+        base = (a + (1 << 20)) << 42 | (b + (1 << 20)) << 21
+        first[run] = np.searchsorted(keys, base | (cz - 1 + (1 << 20)))
+        last[run] = base | (cz + 1 + (1 << 20))
+
+
+@compiled
 def gather(
     points: Array,
     place: Array,
@@ -63,27 +77,22 @@ def gather(
     sums: Array,
 ) -> None:
     width = columns.shape[1]
+    first, last = np.zeros(9, np.int64), np.zeros(9, np.int64)
     for p in range(len(points)):
-        cx = int(np.floor(points[p, 0] / size))
-        cy = int(np.floor(points[p, 1] / size))
-        cz = int(np.floor(points[p, 2] / size))
-        for a in range(cx - 1, cx + 2):
-            for b in range(cy - 1, cy + 2):
-                # Cells along z follow each other: one search for three of them.
-                base = (a + (1 << 20)) << 42 | (b + (1 << 20)) << 21
-                j = np.searchsorted(keys, base | (cz - 1 + (1 << 20)))
-                last = base | (cz + 1 + (1 << 20))
-                while j < len(keys) and keys[j] <= last:
-                    q2 = 0.0
-                    for axis in range(3):
-                        q2 += (points[p, axis] - place[j, axis]) ** 2
-                    q2 /= reach[j] * reach[j]
-                    if q2 < 1.0:
-                        q = np.sqrt(q2)
-                        w = 1 - 6 * q2 * (1 - q) if q < 0.5 else 2 * (1 - q) ** 3
-                        for column in range(width):
-                            sums[p, column] += peak[j] * w * columns[j, column]
-                    j += 1
+        runs_near(points, p, keys, size, first, last)
+        for run in range(9):
+            j = first[run]
+            while j < len(keys) and keys[j] <= last[run]:
+                q2 = 0.0
+                for axis in range(3):
+                    q2 += (points[p, axis] - place[j, axis]) ** 2
+                q2 /= reach[j] * reach[j]
+                if q2 < 1.0:
+                    q = np.sqrt(q2)
+                    w = 1 - 6 * q2 * (1 - q) if q < 0.5 else 2 * (1 - q) ** 3
+                    for column in range(width):
+                        sums[p, column] += peak[j] * w * columns[j, column]
+                j += 1
 
 
 @compiled
@@ -97,24 +106,20 @@ def seek(
     best: Array,
     found: Array,
 ) -> None:
+    first, last = np.zeros(9, np.int64), np.zeros(9, np.int64)
     for p in range(len(points)):
-        cx = int(np.floor(points[p, 0] / size))
-        cy = int(np.floor(points[p, 1] / size))
-        cz = int(np.floor(points[p, 2] / size))
-        for a in range(cx - 1, cx + 2):
-            for b in range(cy - 1, cy + 2):
-                base = (a + (1 << 20)) << 42 | (b + (1 << 20)) << 21
-                j = np.searchsorted(keys, base | (cz - 1 + (1 << 20)))
-                last = base | (cz + 1 + (1 << 20))
-                while j < len(keys) and keys[j] <= last:
-                    away = 0.0
-                    for axis in range(3):
-                        away += (points[p, axis] - place[j, axis]) ** 2
-                    away = np.sqrt(away) - radius[j]
-                    if away < best[p] or (away == best[p] and rows[j] < found[p]):
-                        best[p] = away
-                        found[p] = rows[j]
-                    j += 1
+        runs_near(points, p, keys, size, first, last)
+        for run in range(9):
+            j = first[run]
+            while j < len(keys) and keys[j] <= last[run]:
+                away = 0.0
+                for axis in range(3):
+                    away += (points[p, axis] - place[j, axis]) ** 2
+                away = np.sqrt(away) - radius[j]
+                if away < best[p] or (away == best[p] and rows[j] < found[p]):
+                    best[p] = away
+                    found[p] = rows[j]
+                j += 1
 
 
 @compiled
@@ -247,36 +252,3 @@ def add_areas(vertices: Array, triangles: Array, sums: Array) -> None:
             sums[a, axis] += part
             sums[b, axis] += part
             sums[c, axis] += part
-
-
-@compiled
-def label(count: int, triangles: Array) -> Array:
-    """Parts of a mesh by union and find."""
-    root = np.arange(count)
-    for t in range(len(triangles)):
-        a = triangles[t, 0]
-        while root[a] != a:
-            root[a] = root[root[a]]
-            a = root[a]
-        for side in range(1, 3):
-            b = triangles[t, side]
-            while root[b] != b:
-                root[b] = root[root[b]]
-                b = root[b]
-            if a < b:
-                root[b] = a
-            else:
-                root[a] = b
-                a = b
-    part = np.zeros(count, np.int64)
-    parts = 0
-    for v in range(count):  # a root is the least of its part, so it comes first
-        if root[v] == v:
-            part[v] = parts
-            parts += 1
-        else:
-            b = root[v]
-            while root[b] != b:
-                b = root[b]
-            part[v] = part[b]
-    return part

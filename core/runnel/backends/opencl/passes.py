@@ -13,7 +13,6 @@ from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import (
     BODY,
-    BOX,
     LOADS,
     SOLID_COLUMNS,
     SPEED_BINS,
@@ -79,7 +78,6 @@ class OpenCLBackend(DeviceState):
         self._solid_count = 0
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
         self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
-        self._containers = 0  # bits of solids that containers.cl serves; the last bit is shared
         self._passable = False  # any of the solids, by what is fast
         self._solid_speed = 0.0  # of the fastest point of a solid, at most [m/s]
         self._stopped = False  # whether the step has looked for that
@@ -170,9 +168,6 @@ class OpenCLBackend(DeviceState):
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
-        fixed = solids[:30, BODY] == 0  # what bodies get back, containers.cl does not tell
-        boxes = np.flatnonzero((solids[:30, 0] == BOX) & (solids[:30, 1] < 0) & fixed)
-        self._containers = int(np.bitwise_or.reduce(1 << boxes)) if len(boxes) else 0
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
         self._solid_speed = fastest_point(solids, fields) if self._passable else 0.0
         moved = (s for s, row in enumerate(solids) if row[BODY] > 0)
@@ -476,9 +471,9 @@ class OpenCLBackend(DeviceState):
             "compute_pressure",
             *self._take("fluids wall"),
             self._same,
-            *self._take("material xp pressure fluid_fill fill list list_range near solids"),
+            *self._take("material xp pressure fluid_fill fill xp2 list list_range near solids"),
             u32(self._solid_count),
-            u32(self._containers),
+            u32(0x7FFFFFFF & ~self._body_bits),
             *self._of_bodies("bodies"),
             u32(self._rows),
             weights,
@@ -508,7 +503,7 @@ class OpenCLBackend(DeviceState):
             self._same,
             *self._take("material xp pressure xp2 push list list_range near solids"),
             u32(self._solid_count),
-            u32(self._containers),
+            u32(0x7FFFFFFF & ~self._body_bits),
             *self._of_bodies("bodies back", u32(self.capacity)),
             u32(self._rows),
             f32(self._tension if first else 0.0),

@@ -156,40 +156,57 @@ def face(w: World, c: int, axis: int, x: float, y: float, z: float) -> tuple[flo
 
 
 @inline
+def rubbed(s: Vector, n: Vector, v: Vector, pushed: float, dt: float, f: float) -> float:
+    """Share of a velocity along a solid that friction leaves (Coulomb)."""
+    if pushed <= 0.0:
+        return 1.0
+    vn = dot(v, n)
+    t = (v[0] - vn * n[0], v[1] - vn * n[1], v[2] - vn * n[2])
+    speed = math.sqrt(dot(t, t))
+    return max(1.0 - f, 1.0 - s[0] * pushed / dt / speed) if speed > 0.0 else 1.0
+
+
+@inline
+def glued(s: Vector, dt: float, f: float) -> float:
+    """Share of a velocity that stickiness leaves."""
+    return 1.0 - f + f * max(1.0 - s[2], 0.0) ** (60.0 * dt)
+
+
+@inline
 def respond(
-    s: Vector, n: Vector, v: Vector, arriving: float, pushed: float, touches: bool, dt: float,
+    s: Vector, n: Vector, v: Vector, arriving: float, touches: bool, keep: float, left: float,
     f: float,
 ) -> Vector:  # fmt: skip
     """Velocity relative to a solid after it answered; s: its friction, bounce, stickiness.
 
-    arriving: normal speed of an arrival, below 0, if it is one that bounces. f: the share of a
-    velocity that the particle may lose, 1 unless the solid is a body that yields.
+    arriving: normal speed of an arrival, below 0, if it is one that bounces. keep, left: as of
+    `rubbed` and `glued`. f: the share of a velocity that the particle may lose, 1 unless the solid
+    is a body that yields.
     """
-    vn = v[0] * n[0] + v[1] * n[1] + v[2] * n[2]
+    vn = dot(v, n)
     t = (v[0] - vn * n[0], v[1] - vn * n[1], v[2] - vn * n[2])
-    speed = math.sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2])
-    keep = 1.0
-    if pushed > 0.0 and speed > 0.0:  # Coulomb
-        keep = max(1.0 - f, 1.0 - s[0] * pushed / dt / speed)
     if touches and arriving < 0.0:
         vn = max(vn, (1.0 - f) * vn - f * s[1] * arriving)
     if touches and s[2] > 0.0:
-        left = 1.0 - f + f * max(1.0 - s[2], 0.0) ** (60.0 * dt)
         keep *= left
         vn = min(vn, 0.0) + max(vn, 0.0) * left
     return keep * t[0] + vn * n[0], keep * t[1] + vn * n[1], keep * t[2] + vn * n[2]
 
 
 @inline
-def stuck(s: Vector, n: Vector, drift: Vector, dt: float) -> Vector:
-    """What stickiness takes of a way over dt, relative to a solid: along it, and off it [m/s]."""
-    lost = 1.0 - max(1.0 - s[2], 0.0) ** (60.0 * dt)
-    to_wall = min(drift[0] * n[0] + drift[1] * n[1] + drift[2] * n[2], 0.0)
-    return (
-        lost * (drift[0] - to_wall * n[0]),
-        lost * (drift[1] - to_wall * n[1]),
-        lost * (drift[2] - to_wall * n[2]),
-    )
+def held(
+    s: Vector, n: Vector, way: Vector, touches: bool, keep: float, left: float, f: float
+) -> Vector:
+    """What friction and stickiness take of a way over dt, relative to a solid: the first along it,
+    the second off it too [m/s]. Or what they hold would creep by g dt^2 in each step. Not friction
+    of bodies that yield: their angular momentum is exchanged where particles are."""
+    normal = dot(way, n)
+    rubbed_off = 1.0 - keep if f == 1.0 else 0.0
+    lost = ahead((0.0, 0.0, 0.0), ahead(way, n, -normal), rubbed_off)
+    if touches and s[2] > 0.0:
+        rest = ahead(way, lost, -1.0)
+        lost = ahead(lost, ahead(rest, n, -min(normal, 0.0)), 1.0 - left)
+    return lost
 
 
 @parallel
@@ -214,7 +231,7 @@ def wall_response(
     ahead of that. Below rest_speed nothing counts as arriving:
     gravity gives as much to a particle at rest. Nor does what this wall did not push.
 
-    Returns what stickiness takes of the way (n, 3) [m], or what sticks would creep by g dt^2.
+    Returns what friction and stickiness take of the way (n, 3) [m].
     """
     back = np.zeros((len(x), 3))
     for i in prange(len(x)):
@@ -241,15 +258,15 @@ def wall_response(
                     arriving = 0.0
                 relative = (v[i, 0] - u[0], v[i, 1] - u[1], v[i, 2] - u[2])
                 f = yielding(s, bodies, (x0, x1, x2), n)
-                after = respond(skin, n, relative, arriving, pushed, touches, dt, f)
+                keep, left = rubbed(skin, n, relative, pushed, dt, f), glued(skin, dt, f)
+                after = respond(skin, n, relative, arriving, touches, keep, left, f)
                 for axis in range(3):
                     if axis != ignored_axis:
                         v[i, axis] = u[axis] + after[axis]
                 react(s, reaction, i, ahead(after, relative, -1.0), 1.0)
-                if touches and skin[2] > 0.0:
-                    lost = stuck(skin, n, (drift[0] - u[0], drift[1] - u[1], drift[2] - u[2]), dt)
-                    drift = (drift[0] - lost[0], drift[1] - lost[1], drift[2] - lost[2])
-                    for axis in range(3):
-                        if axis != ignored_axis:
-                            back[i, axis] += dt * lost[axis]
+                lost = held(skin, n, ahead(drift, u, -1.0), touches, keep, left, f)
+                drift = ahead(drift, lost, -1.0)
+                for axis in range(3):
+                    if axis != ignored_axis:
+                        back[i, axis] += dt * lost[axis]
     return back

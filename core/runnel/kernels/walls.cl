@@ -1,0 +1,238 @@
+// walls.cl: walls of solids that no body moves, for all lanes of a cluster at once: their share of the density, and contact.
+// The same formulas as wall_share and put_outside of solids.cl, which serve bodies, lane by lane. Solid by solid in their order:
+// containers (containers.cl) and rigid fields by eights, other solids for the lanes that are near enough.
+
+#if LANES_IN_VECTOR
+#define GATHER_AT(a, k) (real)((a)[k.s0], (a)[k.s1], (a)[k.s2], (a)[k.s3], (a)[k.s4], (a)[k.s5], (a)[k.s6], (a)[k.s7])
+#define GATHER_INTS(a, k) (lanes_mask)((a)[k.s0], (a)[k.s1], (a)[k.s2], (a)[k.s3], (a)[k.s4], (a)[k.s5], (a)[k.s6], (a)[k.s7])
+#else
+#define GATHER_AT(a, k) (a)[k]
+#define GATHER_INTS(a, k) (int)(a)[k]
+#endif
+#define IS_RIGID_FIELD(s) ((int)(s)[0] == FIELD && (s)[6] == 0.0f)
+
+// ---- rigid fields ----
+typedef struct { real3_t q; lanes_mask i, j, k, tile, inside; } voxel_t;  // place in voxels; the nearest voxel of the table, its tile
+
+FORCE_INLINE voxel_t voxel_lanes(__global const float *s, __global const float *f, real3_t x)
+{
+    __global const int *words = (__global const int *)f;
+    const int nx = words[6], ny = words[7], nz = words[8];
+    const real3_t at = in_container(s, x);
+    const float per = f[3] / s[5];
+    voxel_t v;
+    v.q.x = per * at.x - f[0] * f[3]; v.q.y = per * at.y - f[1] * f[3]; v.q.z = per * at.z - f[2] * f[3];
+    v.inside = (v.q.x >= 0.0f) & (v.q.y >= 0.0f) & (v.q.z >= 0.0f)
+        & (v.q.x < (real)(8 * nx)) & (v.q.y < (real)(8 * ny)) & (v.q.z < (real)(8 * nz));
+    // Beyond the table: any voxel of it, which will not count.
+    v.i = v.inside ? TO_INT(v.q.x) : (lanes_mask)(0);
+    v.j = v.inside ? TO_INT(v.q.y) : (lanes_mask)(0);
+    v.k = v.inside ? TO_INT(v.q.z) : (lanes_mask)(0);
+    v.tile = ((v.k >> 3) * ny + (v.j >> 3)) * nx + (v.i >> 3);
+    return v;
+}
+
+// field_clearance of fields.cl [m, of the world].
+FORCE_INLINE real clearance_lanes(__global const float *s, __global const float *f, voxel_t v)
+{
+    __global const uchar *bytes = (__global const uchar *)(f + as_uint(f[14]));
+    const lanes_mask cell = (v.tile << 6) + ((v.k & 6) << 3) + ((v.j & 6) << 1) + ((v.i & 6) >> 1);
+    real least = (0.25f * f[9] * s[5]) * TO_REAL(GATHER_INTS(bytes, cell));
+    if (ANY_LANE(!v.inside)) {
+        const float3 size = table_size(f);
+        const real ox = MAX(MAX(-v.q.x, v.q.x - size.x), (real)0.0f), oy = MAX(MAX(-v.q.y, v.q.y - size.y), (real)0.0f);
+        const real oz = MAX(MAX(-v.q.z, v.q.z - size.z), (real)0.0f);
+        const real off = s[5] * (f[4] + f[12] + f[9] * root(ox * ox + oy * oy + oz * oz + 1e-24f));
+        least = v.inside ? least : f[5] < 0.0f ? -off : off;
+    }
+    return least;
+}
+
+typedef struct { real distance; real3_t gradient; } wall_t;
+#define UNSEEN -1e30f  // a distance: deep in the solid, where the way out is not to be seen from the values around
+
+// sample_field of fields.cl for the lanes `within`, in the world; others are `none` off. channel: DISTANCE or WALL.
+FORCE_INLINE wall_t sample_lanes(__global const float *s, __global const float *f, const int channel, voxel_t v, lanes_mask within, real none)
+{
+    __global const int *table = (__global const int *)f + FIELD_HEADER;
+    const lanes_mask entry = GATHER_INTS(table, v.tile), leaf = within & v.inside & (entry >= 0);
+    const lanes_mask zero = (lanes_mask)(0), solid = v.inside ? (-1 - entry) & 1 : (lanes_mask)(f[5] < 0.0f);
+    wall_t w = {(within & (solid != 0)) ? (real)UNSEEN : none, {(real)0.0f, (real)0.0f, (real)0.0f}};
+    if (!ANY_LANE(leaf)) return w;
+    const lanes_mask at = (leaf ? entry : zero) * 1458  // there is a leaf 0 then
+        + 2 * (((v.k & 7) * FIELD_EDGE + (v.j & 7)) * FIELD_EDGE + (v.i & 7));
+    const real px = v.q.x - TO_REAL(v.i), py = v.q.y - TO_REAL(v.j), pz = v.q.z - TO_REAL(v.k);
+    __global const float *p = f + as_uint(f[channel]);
+    const real a000 = GATHER_AT(p, at), a010 = GATHER_AT(p + 18, at), a001 = GATHER_AT(p + 162, at), a011 = GATHER_AT(p + 180, at);
+    const real d00 = GATHER_AT(p + 2, at) - a000, d10 = GATHER_AT(p + 20, at) - a010;
+    const real d01 = GATHER_AT(p + 164, at) - a001, d11 = GATHER_AT(p + 182, at) - a011;
+    const real x00 = a000 + px * d00, x10 = a010 + px * d10, x01 = a001 + px * d01, x11 = a011 + px * d11;
+    const real y0 = x00 + py * (x10 - x00), y1 = x01 + py * (x11 - x01);
+    const real e0 = d00 + py * (d10 - d00), e1 = d01 + py * (d11 - d01);
+    const real3_t own = {f[3] * (e0 + pz * (e1 - e0)), f[3] * ((x10 - x00) + pz * ((x11 - x01) - (x10 - x00))), f[3] * (y1 - y0)};
+    w.gradient = to_world_lanes(s, own);
+#if IGNORED_AXIS == 1
+    w.gradient.y = (real)0.0f;
+#elif IGNORED_AXIS == 2
+    w.gradient.z = (real)0.0f;
+#endif
+    const real steep = own.x * own.x + own.y * own.y + own.z * own.z, distance = s[5] * (y0 + pz * (y1 - y0));
+    const real seen = ((distance < 0.0f) & (steep < 1e-12f)) ? (real)UNSEEN : distance;
+    w.distance = leaf ? seen : w.distance;
+    return w;
+}
+
+typedef struct { real room; real3_t gradient; } share_t;  // left by the solids so far, and the gradient of what they take
+
+FORCE_INLINE void add_share(share_t *all, real left, real3_t own)
+{
+    all->gradient.x = all->gradient.x * left + own.x * all->room;
+    all->gradient.y = all->gradient.y * left + own.y * all->room;
+    all->gradient.z = all->gradient.z * left + own.z * all->room;
+    all->room *= left;
+}
+
+// One lane of a solid of any kind.
+FORCE_INLINE void add_lane_share(
+    __global const float *s, __global const float4 *wall_in, uint lane, real3_t x, real inverse_h, share_t *all, real3_t *correction)
+{
+    float3 by = (float3)(0.0f);
+    if (correction) by = (float3)(LANE_OF(correction->x), LANE_OF(correction->y), LANE_OF(correction->z));
+    const float3 at = (float3)(LANE_OF(x.x), LANE_OF(x.y), LANE_OF(x.z));
+    const float4 one = solid_share(s, wall_in, at, LANE_OF(inverse_h), correction ? &by : 0);
+    const float left = 1.0f - one.w, room = LANE_OF(all->room);
+    LANE_OF(all->gradient.x) = LANE_OF(all->gradient.x) * left + one.x * room;
+    LANE_OF(all->gradient.y) = LANE_OF(all->gradient.y) * left + one.y * room;
+    LANE_OF(all->gradient.z) = LANE_OF(all->gradient.z) * left + one.z * room;
+    LANE_OF(all->room) = room * left;
+    if (!correction) return;
+    LANE_OF(correction->x) = by.x; LANE_OF(correction->y) = by.y; LANE_OF(correction->z) = by.z;
+}
+
+// Pressure asks how far lanes are from a field, and the correction after it asks the same at the same places: what the first finds
+// is kept for the second where that will write its result.
+FORCE_INLINE void keep_wall(wall_t w, __global float4 *kept)
+{
+    STORE(w.gradient.x, kept, x); STORE(w.gradient.y, kept, y); STORE(w.gradient.z, kept, z); STORE(w.distance, kept, w);
+}
+
+FORCE_INLINE wall_t kept_wall(__global const float4 *kept)
+{
+    const wall_t w = {LOAD(kept, w), {LOAD(kept, x), LOAD(kept, y), LOAD(kept, z)}};
+    return w;
+}
+
+FORCE_INLINE wall_t field_wall(__global const float *s, real3_t x, real h)
+{
+    __global const float *f = FIRST_FIELD(s);
+    const voxel_t v = voxel_lanes(s, f, x);
+    const lanes_mask within = clearance_lanes(s, f, v) < h;
+    const wall_t none = {h, {(real)0.0f, (real)0.0f, (real)0.0f}};
+    return ANY_LANE(within) ? sample_lanes(s, f, WALL, v, within, h) : none;
+}
+
+FORCE_INLINE void add_field_share(
+    __global const float *s, __global const float4 *wall_in, wall_t w, real3_t x, real h, real inverse_h, share_t *all, real3_t *correction)
+{
+    if (!ANY_LANE(w.distance < h)) return;
+    const lanes_mask unseen = w.distance == UNSEEN;
+    const half_space_t wall = half_space_lanes(wall_in, unseen ? h : w.distance, inverse_h);
+    const real3_t g = w.gradient, own = {wall.slope * g.x, wall.slope * g.y, wall.slope * g.z};
+    add_share(all, 1.0f - wall.fill, own);
+    if (correction) {
+        const real square = g.x * g.x + g.y * g.y + g.z * g.z, along = along_wall_lanes(wall.shear);
+        const real across = g.x * correction->x + g.y * correction->y + g.z * correction->z;
+        const real normal = (1.0f - along) * (square > 1e-20f ? across / square : (real)0.0f);
+        correction->x = along * correction->x + normal * g.x;
+        correction->y = along * correction->y + normal * g.y;
+        correction->z = along * correction->z + normal * g.z;
+    }
+    if (ANY_LANE(unseen)) {
+        FOR_LANES if (FLAG_OF(unseen)) add_lane_share(s, wall_in, lane, x, inverse_h, all, correction);
+    }
+}
+
+// ---- all solids ----
+// Share of the solids near a cluster in the density, and its gradient. Without a correction, keeps what it finds of the first field;
+// with one, mends that, and takes what was kept.
+FORCE_INLINE real walls_share(
+    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, real3_t x, real h, real inverse_h,
+    __global float4 *kept, real3_t *gradient, real3_t *correction)
+{
+    uint fields = 0;
+    share_t all = {(real)1.0f, {(real)0.0f, (real)0.0f, (real)0.0f}};
+    for (uint c = 0; c < solid_count; ++c) {
+        if (!IS_NEAR(near, c)) continue;
+        __global const float *s = solids + c * SOLID_COLUMNS;
+        if (IS_CONTAINER(s)) {
+            real3_t own;
+            const real left = container_room(s, wall_in, x, h, inverse_h, &own, correction);
+            add_share(&all, left, own);
+        } else if (IS_RIGID_FIELD(s)) {
+            const wall_t w = correction && !fields ? kept_wall(kept) : field_wall(s, x, h);
+            if (!correction && !fields) keep_wall(w, kept);
+            add_field_share(s, wall_in, w, x, h, inverse_h, &all, correction);
+            fields = 1;
+        } else {
+            const lanes_mask within = distance_bound(s, x.x, x.y, x.z, h) < h;
+            FOR_LANES if (FLAG_OF(within)) add_lane_share(s, wall_in, lane, x, inverse_h, &all, correction);
+        }
+    }
+    *gradient = all.gradient;
+    return 1.0f - all.room;
+}
+
+// hold_back of solids.cl, from `from` to `to`.
+FORCE_INLINE real3_t hold_back_lanes(__global const float *solids, uint solid_count, uint near, real3_t from, real3_t to, real radius)
+{
+    const real wx = to.x - from.x, wy = to.y - from.y, wz = to.z - from.z;
+    const lanes_mask long_way = wx * wx + wy * wy + wz * wz >= 0.25f * radius * radius;
+    if (!ANY_LANE(long_way)) return to;
+    FOR_LANES {
+        if (!FLAG_OF(long_way)) continue;
+        const float3 at = (float3)(LANE_OF(from.x), LANE_OF(from.y), LANE_OF(from.z));
+        const float3 way = (float3)(LANE_OF(wx), LANE_OF(wy), LANE_OF(wz));
+        NEW_REACTION(0);
+        const float3 held = at + hold_back(solids, solid_count, near, at, way, LANE_OF(radius) PASS_REACTION);
+        LANE_OF(to.x) = held.x; LANE_OF(to.y) = held.y; LANE_OF(to.z) = held.z;
+    }
+    return to;
+}
+
+// Where particles have to go to be `distance` off the solids near a cluster.
+FORCE_INLINE real3_t put_off_walls(__global const float *solids, uint solid_count, uint near, real3_t x, real distance)
+{
+    for (uint c = 0; c < solid_count; ++c) {
+        if (!IS_NEAR(near, c)) continue;
+        __global const float *s = solids + c * SOLID_COLUMNS;
+        if (IS_CONTAINER(s)) {
+            x = put_inside(s, x, distance);
+            continue;
+        }
+        lanes_mask within;
+        if (IS_RIGID_FIELD(s)) {
+            __global const float *f = FIRST_FIELD(s);
+            const voxel_t v = voxel_lanes(s, f, x);
+            within = clearance_lanes(s, f, v) < distance;
+#if IGNORED_AXIS < 0
+            if (!ANY_LANE(within)) continue;
+            const wall_t w = sample_lanes(s, f, DISTANCE, v, within, distance);
+            const real3_t g = w.gradient;
+            within = w.distance == UNSEEN;
+            const real square = g.x * g.x + g.y * g.y + g.z * g.z, off = distance - MIN(w.distance, distance);
+            const real by = (within | (square <= 1e-20f)) ? (real)0.0f : off / root(MAX(square, (real)1e-20f));
+            x.x += by * g.x; x.y += by * g.y; x.z += by * g.z;
+#endif
+        } else {
+            within = distance_bound(s, x.x, x.y, x.z, distance) < distance;
+        }
+        if (!ANY_LANE(within)) continue;
+        FOR_LANES {
+            if (!FLAG_OF(within)) continue;
+            float3 n;
+            const float off = LANE_OF(distance) - solid_distance(s, (float3)(LANE_OF(x.x), LANE_OF(x.y), LANE_OF(x.z)), &n);
+            if (off > 0.0f) { LANE_OF(x.x) += off * n.x; LANE_OF(x.y) += off * n.y; LANE_OF(x.z) += off * n.z; }
+        }
+    }
+    return x;
+}
