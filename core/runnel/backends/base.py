@@ -37,6 +37,8 @@ PLANE, BOX, SPHERE, CYLINDER, FIELD = range(5)
 # 26, 27 field: numbers of the first and the second field. The second's velocity channel, if it has
 #     one, is what carries the first into the second, and adds to the row's own velocity
 # 28 half thickness of a shell, 0 if it is none; of planes, boxes, spheres, cylinders
+# 29 set by backends, where the yields of a deformable body's field begin; 30 how far its surface
+#     may have moved since the field's clearances were measured [m]
 # 31 number of the body that moves it, from 1; 0 if nothing but its path does
 # In 2D, packing makes boxes and cylinders endless along the ignored axis.
 
@@ -61,6 +63,11 @@ def same_fields(a: Sequence[SparseField], b: Sequence[SparseField]) -> bool:
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
+def same_layouts(a: Sequence[SparseField], b: Sequence[SparseField]) -> bool:
+    """Whether fields differ at most in what moves with a surface: they have one table then."""
+    return len(a) == len(b) and all(x is y or x.table is y.table for x, y in zip(a, b, strict=True))
+
+
 def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
     """Which rows a fast particle may pass through. Not half spaces and hollows: contact alone finds
     back from there."""
@@ -72,11 +79,18 @@ def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
 class Contributions(NamedTuple):
     """What single particles gave to bodies in a pass."""
 
-    ids: NDArray[np.uint32]
     bodies: NDArray[np.int64]  # from 0
-    masses: NDArray[np.float64]  # of the particles [kg]
-    places: NDArray[np.float64]  # (n, 3) [m]
+    places: NDArray[np.float64]  # (n, 3) where the particles are at the end of the step [m]
     given: NDArray[np.float64]  # (n, 3), as of Backend.reactions
+
+
+class Surroundings(NamedTuple):
+    """Particles around bodies."""
+
+    places: NDArray[np.float64]  # (n, 3) x* [m]
+    radii: NDArray[np.float64]  # h [m]
+    volumes: NDArray[np.float64]  # [m^3]
+    masses: NDArray[np.float64]  # [kg]
 
 
 def fastest_point(solids: Array, fields: Sequence[SparseField]) -> float:
@@ -156,6 +170,10 @@ class Backend(Protocol):
 
     def contributions(self, first: int) -> Contributions:
         """Of the same pass, each particle's part for the bodies from number `first` (from 0) on."""
+
+    def surroundings(self, first: int) -> Surroundings:
+        """All particles within h of the bodies from number `first` on, and some more. Needs
+        neighbours."""
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         """v += dt a; x* = x + dt v."""

@@ -133,7 +133,7 @@ inline float solid_clearance(__global const float *s, float3 x)
 {
     float3 n;
     if ((int)s[0] != FIELD) return solid_distance(s, x, &n);
-    return s[5] * row_clearance(s, to_local(s, x - solid_origin(s)) / s[5]);
+    return s[5] * row_clearance(s, to_local(s, x - solid_origin(s)) / s[5]) - s[30];
 }
 
 // Bits of the solids (the last of them share bit 30) whose surface may come within `margin` of the box low..high.
@@ -169,7 +169,7 @@ FORCE_INLINE real distance_bound(__global const float *s, real x, real y, real z
         const float inverse = 1.0f / s[5];
         FOR_LANES {
             const float3 point = (float3)(LANE_OF(lx), LANE_OF(ly), LANE_OF(lz)) * inverse;
-            LANE_OF(phi) = s[5] * row_bound(s, point, LANE_OF(enough) * inverse);
+            LANE_OF(phi) = s[5] * row_bound(s, point, (LANE_OF(enough) + s[30]) * inverse) - s[30];
         }
         return phi;
     }
