@@ -169,6 +169,14 @@ class SoftBodies:
         """They yield by vertices, not as a whole: Skin.yields."""
         return np.zeros((len(self), BODY_COLUMNS), np.float32)
 
+    def leave_room(self, positions: Rows, volumes: Rows) -> NDArray[np.bool_]:
+        """Which particles of a filled volume do not lie within a body at the start."""
+        radius = 0.5 * np.cbrt(volumes.reshape(-1).astype(np.float64))
+        free = np.ones(len(positions), bool)
+        for body in self.bodies:
+            free &= body.skin.field.distance(positions) > 0.9 * radius
+        return free
+
     def begin(self, end: float, dt: float, gravity: Rows) -> None:
         rows = self._solids.rows(end, dt)
         others = np.array([i for i in range(len(rows)) if i not in self._moved], int)

@@ -66,11 +66,12 @@ class Simulation:
         self._limits = Iterations(*scene.solver.iterations, scene.solver.tolerance)
         self._model = make_model(scene)
         volumes = fill_volumes(scene)
-        if self.bodies is not None:
-            volumes = [
-                (i, select(births, self.bodies.leave_room(births["position"], births["volume"])))
-                for i, births in volumes
-            ]
+        for bodies in (self.bodies, self.deformables):
+            if bodies is not None:
+                volumes = [
+                    (i, select(births, bodies.leave_room(births["position"], births["volume"])))
+                    for i, births in volumes
+                ]
         self._survey: Survey | None = None  # of the last step
         self._plan = Plan()
         self._pressure_speed = 0.0  # of the frame under way [m/s]
