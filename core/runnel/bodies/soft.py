@@ -153,7 +153,6 @@ class SoftBodies:
         self._moved = [
             i for i, c in enumerate(scene.colliders) if c.body in ("rigid", "deformable")
         ]
-        self._numbers: list[int] = []  # of their fields, in the rows
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -187,21 +186,18 @@ class SoftBodies:
 
     def rows(self, base: Rows) -> Rows:
         rows = base.copy()
-        self._numbers = [int(base[body.index, 26]) for body in self.bodies]
+        ahead = len(self._solids.fields)
         for k, body in enumerate(self.bodies):
             row = rows[body.index]
             assert row[0] == FIELD
             row[5:8], row[8:17], row[17:26] = (1, 0, 0), np.eye(3).ravel(), 0.0
-            row[30] = body.skin.moved
+            row[26:28], row[30] = ahead + k, body.skin.moved
             row[BODY] = self.first + k + 1
         return rows
 
     def fields(self, base: Sequence[SparseField]) -> tuple[SparseField, ...]:
-        """With those of the bodies in the places of those of their files."""
-        fields = list(base)
-        for body, number in zip(self.bodies, self._numbers, strict=True):
-            fields[number] = body.skin.field
-        return tuple(fields)
+        """With those of the bodies behind them: several bodies may be of one file."""
+        return (*base, *(body.skin.field for body in self.bodies))
 
     def weigh(self, around: Surroundings, slope: Floats, bold: float) -> None:
         for body in self.bodies:

@@ -15,6 +15,8 @@ from ..base import (
     BODY,
     BOX,
     LOADS,
+    OWN_BITS,
+    SHARED_BITS,
     SOLID_COLUMNS,
     SPEED_BINS,
     Contributions,
@@ -23,6 +25,7 @@ from ..base import (
     bulk_speed,
     can_be_passed,
     fastest_point,
+    near_bit,
 )
 from .program import (
     CLUSTER,
@@ -43,11 +46,14 @@ if TYPE_CHECKING:
     from ...fields.grid import SparseField
 
 TILES_CPU, TILES_GPU = 32, 512
+MARCH_GROUP = 8  # particles of a work-item of stop_at_solids, as in velocity.cl
 BODY_SLOTS = 4  # bodies of a particle, as in reactions.cl
 GRID = np.dtype([("inverse", "f4"), ("low", "i4", 3), ("bits", "i4"), ("shift", "i4")])  # grid_t
 
 u32 = np.uint32
 f32 = np.float32
+
+NO_CONTRIBUTIONS = Contributions(np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 3)))
 
 
 class OpenCLBackend(DeviceState):
@@ -81,7 +87,7 @@ class OpenCLBackend(DeviceState):
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
         self._around: tuple[Any, int] | None = None  # clusters near deformables, their rows
         self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
-        self._containers = 0  # bits of solids that containers.cl serves; the last bit is shared
+        self._containers = 0  # bits of solids that containers.cl serves
         self._passable = False  # any of the solids, by what is fast
         self._solid_speed = 0.0  # of the fastest point of a solid, at most [m/s]
         self._stopped = False  # whether the step has looked for that
@@ -172,13 +178,13 @@ class OpenCLBackend(DeviceState):
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
-        fixed = solids[:30, BODY] == 0  # what bodies get back, containers.cl does not tell
-        boxes = np.flatnonzero((solids[:30, 0] == BOX) & (solids[:30, 1] < 0) & fixed)
-        self._containers = int(np.bitwise_or.reduce(1 << boxes)) if len(boxes) else 0
+        # Bits of their own; what bodies get back, containers.cl does not tell.
+        own = len(solids) if len(solids) <= OWN_BITS + SHARED_BITS else OWN_BITS
+        chosen = (solids[:own, 0] == BOX) & (solids[:own, 1] < 0) & (solids[:own, BODY] == 0)
+        self._containers = sum(near_bit(int(s)) for s in np.flatnonzero(chosen))
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
         self._solid_speed = fastest_point(solids, fields) if self._passable else 0.0
-        moved = (s for s, row in enumerate(solids) if row[BODY] > 0)
-        self._body_bits = sum({1 << min(s, 30) for s in moved})
+        self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(solids[:, BODY] > 0)})
         self._body_of = solids[:, BODY].copy()
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
@@ -229,10 +235,13 @@ class OpenCLBackend(DeviceState):
     def contributions(self, first: int) -> Contributions:
         _, slots, everywhere = self._acted
         if not slots or not self._rows:
-            return Contributions(np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 3)))
+            return NO_CONTRIBUTIONS
         if everywhere:  # ahead of the neighbours
-            rows = np.flatnonzero(self._fetch("back", np.float32, 4)[:, 3] >= first)
-            back = self._fetch("back", np.float32, 4)[None, rows]
+            back = self._fetch("back", np.float32, 4)
+            rows = np.flatnonzero(back[:, 3] >= first)
+            if not len(rows):
+                return NO_CONTRIBUTIONS
+            back = back[None, rows]
             x, v = (self._fetch(name, np.float32, 4)[rows, :3] for name in ("x", "v"))
             at = x.astype(np.float64) + self._dt * v
         else:
@@ -257,8 +266,7 @@ class OpenCLBackend(DeviceState):
         """(slots, n, 4) of particles in clusters near bodies from number `first` on; what is no
         particle is (0, 0, 0, -1)."""
         if self._around is None:
-            numbers = np.flatnonzero(self._body_of > first)
-            bits = sum({1 << min(int(s), 30) for s in numbers})
+            bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > first)})
             near = self._fetch("near", np.uint32, 1, self._clusters)[:, 0]
             found = np.flatnonzero(near & u32(bits)).astype(np.uint32)
             self._around = self._upload(found), CLUSTER * len(found)
@@ -323,7 +331,7 @@ class OpenCLBackend(DeviceState):
         self._run(
             self._program(),
             "stop_at_solids",
-            self._rows,
+            -(-self._rows // MARCH_GROUP),
             *self._of_bodies("fluids"),
             *self._take("material x v solids"),
             u32(self._solid_count),
