@@ -97,6 +97,31 @@ def test_heavy_box_sinks_and_equal_one_drifts() -> None:
         assert sim.bodies.centre[0, 2] < size / 2 + 1.5 * D
 
 
+def test_sphere_bobs_at_its_period() -> None:
+    """Half as dense as water: m w^2 (1 + c) = rho g A, c its added mass over that displaced, 0.83
+    for slow and 0.5 for fast bobbing in wide water; a tank adds to it."""
+    r, wide, deep, d = 0.15, 0.6, 0.36, 0.03
+    ball = body({"sphere": {"center": [wide / 2, wide / 2, deep + 0.5 * r], "radius": r}},
+                density=500)  # fmt: skip
+    tank = inside(box([0, 0, 0], [wide, wide, 0.9]))
+    setup = scene([tank, ball], [box([0, 0, 0], [wide, wide, deep])], time_step=0.01)
+    setup = setup.with_overrides([f"source[0].spacing={d}"])
+    heights = []
+    with Simulation(setup, timed=False) as sim:
+        water = float(sim.particles["volume"].sum(dtype=np.float64))
+        level = (water + 0.5 * 4 / 3 * np.pi * r**3) / wide**2
+        for frame in range(1, 61):
+            sim.advance(frame)
+            heights.append(sim.bodies.centre[0, 2] - level)
+    late = np.array(heights[8:])
+    assert abs(late.mean()) < 0.5 * d
+    down = np.flatnonzero((late[1:] < 0) & (late[:-1] >= 0))
+    assert len(down) >= 2
+    period = (down[-1] - down[0]) / (len(down) - 1) / 25
+    least, most = (2 * np.pi * np.sqrt(2 / 3 * r / G * (1 + c)) for c in (0.5, 0.83))
+    assert 0.9 * least < period < 1.2 * most
+
+
 def totals(sim: Simulation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Linear and angular momentum of everything."""
     mass = sim.particles["mass"].astype(np.float64)[:, None]

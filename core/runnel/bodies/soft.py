@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.base import BODY, BODY_COLUMNS, FIELD, Contributions, Surroundings
-from ..backends.reference.field import World, world_of
-from ..backends.reference.solids import signed_distances
 from ..collider_fields import field_settings
 from ..colliders import Solids
 from ..errors import RunnelError, SceneError, SimulationError
@@ -26,6 +24,8 @@ from ..params import Collider, MeshFile
 from ..scene import Scene
 from ..shapes import inside, shape_of
 from .constraints import Constraint, Distances, Volume, edges_of
+from .neighbours import Neighbours
+from .rigid import RigidBodies
 from .skin import Skin
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,9 @@ class SoftBody:
             self.constraints.append(Volume(self.triangles, start))
         radius = scene.solver.support / 2 * scene.smallest_spacing
         self.skin = Skin(start, self.triangles, self._settings, radius)
+        self._friction = part.contact_friction
         self._impulse = np.zeros_like(start)  # of the step [kg m/s]
+        self.pushed: Floats = np.zeros((0, 6))  # momentum that rigid bodies get of the step
         self._arrived = False
 
     def _masses(self, part: Collider, closed: bool) -> Floats:
@@ -80,10 +82,10 @@ class SoftBody:
         )
         return held
 
-    def begin(self, dt: float, gravity: Floats, solids: World) -> None:
+    def begin(self, dt: float, gravity: Floats, neighbours: Neighbours) -> None:
         """Predict the shape at the end of a step of length dt [s]."""
         free = (self.inverse_mass > 0)[:, None]
-        self._dt, self._solids, self._arrived = dt, solids, False
+        self._dt, self._neighbours, self._arrived = dt, neighbours, False
         self._start = self.position.copy()
         # All of gravity at once: the mean velocity of the step, which is kept, has all of it then.
         self._given = np.where(free, self.velocity + dt * gravity, 0.0)
@@ -106,10 +108,9 @@ class SoftBody:
         if not np.isfinite(x).all():
             raise SimulationError(f"body {self.name!r} has no finite shape any more.")
         free = (self.inverse_mass > 0)[:, None]
-        phi, normals = signed_distances(self._solids, x)
-        for k in range(phi.shape[1]):
-            into = np.maximum(self._settings.half_thickness - phi[:, k], 0.0)[:, None] * free
-            x += into * normals[:, k]
+        self.pushed = self._neighbours.part(
+            x, self._start, self.inverse_mass, self._settings.half_thickness, self._friction
+        )
         self.position = x
         self.velocity = np.where(free, (x - self._start) / self._dt, 0.0)
 
@@ -145,14 +146,13 @@ class SoftBody:
 class SoftBodies:
     """The bodies of a scene with body = "deformable"; numbered after its rigid ones."""
 
-    def __init__(self, scene: Scene, solids: Solids) -> None:
-        self._scene, self._solids = scene, solids
+    def __init__(self, scene: Scene, solids: Solids, rigid: RigidBodies | None) -> None:
+        self._solids = solids
+        self._neighbours = Neighbours(scene, solids, rigid)
+        self._pushed = np.zeros((0, 6))  # what rigid bodies have got of the step so far
         parts = [i for i, c in enumerate(scene.colliders) if c.body == "deformable"]
         self.first = sum(c.body == "rigid" for c in scene.colliders)
         self.bodies = [SoftBody(scene, i) for i in parts]
-        self._moved = [
-            i for i, c in enumerate(scene.colliders) if c.body in ("rigid", "deformable")
-        ]
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -177,12 +177,18 @@ class SoftBodies:
         return free
 
     def begin(self, end: float, dt: float, gravity: Rows) -> None:
-        rows = self._solids.rows(end, dt)
-        others = np.array([i for i in range(len(rows)) if i not in self._moved], int)
-        world = world_of(rows, self._solids.fields, self._scene.ignored_axis)
-        world = world._replace(rows=np.ascontiguousarray(world.rows[others]))
+        self._neighbours.begin(end, dt)
+        self._pushed = np.zeros((self.first, 6))
         for body in self.bodies:
-            body.begin(dt, gravity.astype(np.float64), world)
+            body.begin(dt, gravity.astype(np.float64), self._neighbours)
+        self._tell_rigid()
+
+    def _tell_rigid(self) -> None:
+        """Hand on what contacts of the step, as it stands, give to rigid bodies."""
+        if self.first:
+            total = sum((body.pushed for body in self.bodies), np.zeros((self.first, 6)))
+            self._neighbours.push(total - self._pushed)
+            self._pushed = total
 
     def rows(self, base: Rows) -> Rows:
         rows = base.copy()
@@ -209,6 +215,7 @@ class SoftBodies:
             own = found.bodies == self.first + k
             if own.any():
                 body.take(found.places[own], found.given[own])
+        self._tell_rigid()
         return bool(len(found.bodies))
 
     def arrive(self) -> None:

@@ -58,7 +58,7 @@ class Simulation:
         self._clock = Clock(scene)
         self._solids, self._sinks = Solids(scene), Sinks(scene)
         self.bodies = bodies_of(scene, self._solids)  # None: the fluid moves none
-        self.deformables = deformables_of(scene, self._solids)
+        self.deformables = deformables_of(scene, self._solids, self.bodies)
         self._wet = WetMaps(scene, self._solids)
         self._low, self._high = kill_bounds(scene)
         self._emitters, self._nozzles = emitters(scene), Nozzles(scene)
