@@ -137,7 +137,12 @@ def _sheet(scene: Scene, plane: Plane) -> Mesh:
             continue
         if isinstance(part.shape, MeshFile) and part.shape.file.lower().endswith(".vdb"):
             continue
-        a, b = world_bounds(shape_of(part.shape, scene.directory), motion_of(part, scene).pose(0.0))
+        pose = motion_of(part, scene).pose(0.0)
+        if isinstance(part.shape, MeshFile):  # open ones too
+            places = pose.to_world(read_mesh(scene.mesh_path(part.shape)).vertices)
+            a, b = places.min(axis=0), places.max(axis=0)
+        else:
+            a, b = world_bounds(shape_of(part.shape, scene.directory), pose)
         low, high = np.minimum(low, a), np.maximum(high, b)
     known = bool(np.isfinite(low).all() and np.isfinite(high).all())
     middle = (low + high) / 2 if known else np.array(plane.point)

@@ -14,6 +14,7 @@ from ..backends.reference.field import world_of
 from ..backends.reference.solids import signed_distances, velocities
 from ..colliders import Solids
 from ..scene import Scene
+from .contacts import RECOVER
 from .rigid import RigidBodies
 
 Floats = NDArray[np.float64]
@@ -43,19 +44,22 @@ class Neighbours:
 
     def part(
         self, x: Floats, start: Floats, inverse_mass: Floats, gap: float, friction: float
-    ) -> Floats:
-        """Move vertices x that came from `start` to `gap` [m] off the others, in place. Momentum
-        that rigid bodies get of it: (n, 6), linear and about the origin."""
-        given = np.zeros((len(self._of_body), 6))
+    ) -> tuple[Floats, Floats]:
+        """Move vertices x that came from `start` to `gap` [m] off the others, in place.
+
+        Momentum that rigid bodies get of it (n, 6), linear and about the origin; and ways (n, 3)
+        that are no motion: what overlapped before the step parts calmly.
+        """
+        given, calm = np.zeros((len(self._of_body), 6)), np.zeros_like(x)
         rows = self._base if self._rigid is None else self._rigid.rows(self._base)
         chosen = np.concatenate([self._fixed, self._of_body])
         if not len(chosen):
-            return given
+            return given, calm
         world = self._world._replace(rows=np.ascontiguousarray(rows[chosen], np.float64))
         phi, normals = signed_distances(world, x)
         touched = np.flatnonzero((phi < gap).any(axis=0))
         if not len(touched):
-            return given
+            return given, calm
         speeds = velocities(world, x)
         for k in touched:
             hit = np.flatnonzero((phi[:, k] < gap) & (inverse_mass > 0))
@@ -66,14 +70,18 @@ class Neighbours:
                 assert self._rigid is not None
                 share = 1 / (1 + self._rigid.mobility_at(body, at, n) * mass.sum())
             into = gap - phi[hit, k]
-            slip = at - start[hit] - self._dt * speeds[hit, k]
+            carried = start[hit] + self._dt * speeds[hit, k]  # where it would be on the solid
+            own = world._replace(rows=world.rows[k : k + 1].copy())
+            old = np.clip(gap - signed_distances(own, carried)[0][:, 0], 0.0, into)
+            slip = at - carried
             slip -= np.einsum("ni,ni->n", slip, n)[:, None] * n
             grip = np.sqrt(friction * self._friction[chosen[k]]) * into
             stop = np.minimum(1.0, grip / np.maximum(np.linalg.norm(slip, axis=1), 1e-12))
-            by = share[:, None] * (into[:, None] * n - stop[:, None] * slip)
-            x[hit] += by
+            by = share[:, None] * ((into - old)[:, None] * n - stop[:, None] * slip)
+            calm[hit] += RECOVER * old[:, None] * n
+            x[hit] += by + RECOVER * old[:, None] * n
             if body >= 0:
                 back = -mass[:, None] * by / self._dt
                 given[body, :3] += back.sum(axis=0)
                 given[body, 3:] += np.cross(start[hit], back).sum(axis=0)
-        return given
+        return given, calm

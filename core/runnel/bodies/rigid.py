@@ -258,9 +258,10 @@ class RigidBodies:
 
     def rows(self, base: Rows) -> Rows:
         """Solids with the bodies where the step takes them; `base` as colliders.py packs them."""
-        rows = self._posed(base, *self._moved())
+        moved = self._moved()
+        rows = self._posed(base, *moved)
         omega = self.angular_velocity()
-        arms = rows[self._parts, 17:20] - self._moved()[0]
+        arms = rows[self._parts, 17:20] - moved[0]
         rows[self._parts, 20:23] = self.velocity + np.cross(omega, arms)
         rows[self._parts, 23:26] = omega
         return rows.astype(np.float32)

@@ -57,7 +57,8 @@ class SoftBody:
             self.constraints.append(Volume(self.triangles, start))
         radius = scene.solver.support / 2 * scene.smallest_spacing
         self.skin = Skin(start, self.triangles, self._settings, radius)
-        self._friction = part.contact_friction
+        # From the vertices to the surface that fluid meets: others keep that off too.
+        self._friction, self._gap = part.contact_friction, self.skin.field.shift
         self._impulse = np.zeros_like(start)  # of the step [kg m/s]
         self.pushed: Floats = np.zeros((0, 6))  # momentum that rigid bodies get of the step
         self._arrived = False
@@ -108,11 +109,11 @@ class SoftBody:
         if not np.isfinite(x).all():
             raise SimulationError(f"body {self.name!r} has no finite shape any more.")
         free = (self.inverse_mass > 0)[:, None]
-        self.pushed = self._neighbours.part(
-            x, self._start, self.inverse_mass, self._settings.half_thickness, self._friction
+        self.pushed, calm = self._neighbours.part(
+            x, self._start, self.inverse_mass, self._gap, self._friction
         )
         self.position = x
-        self.velocity = np.where(free, (x - self._start) / self._dt, 0.0)
+        self.velocity = np.where(free, (x - calm - self._start) / self._dt, 0.0)
 
     def _show(self) -> None:
         self.skin.follow(self.position, self.velocity)

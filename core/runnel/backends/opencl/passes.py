@@ -89,7 +89,6 @@ class OpenCLBackend(DeviceState):
         self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
         self._containers = 0  # bits of solids that containers.cl serves
         self._passable = False  # any of the solids, by what is fast
-        self._solid_speed = 0.0  # of the fastest point of a solid, at most [m/s]
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
         self._reach = f32(0)  # kernel radius that its table is for
@@ -183,7 +182,7 @@ class OpenCLBackend(DeviceState):
         chosen = (solids[:own, 0] == BOX) & (solids[:own, 1] < 0) & (solids[:own, BODY] == 0)
         self._containers = sum(near_bit(int(s)) for s in np.flatnonzero(chosen))
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
-        self._solid_speed = fastest_point(solids, fields) if self._passable else 0.0
+        self._given = solids, fields
         self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(solids[:, BODY] > 0)})
         self._body_of = solids[:, BODY].copy()
 
@@ -338,7 +337,7 @@ class OpenCLBackend(DeviceState):
             *self._of_bodies("bodies back"),
             u32(self._rows),
             f32(self._dt),
-            f32(self._solid_speed),
+            f32(fastest_point(*self._given)),
         )
 
     def find_neighbors(self) -> None:
