@@ -13,7 +13,7 @@ from runnel.scene import Box, Scene, example, example_names, example_path
 COUNTS = {
     "bear_pool": 8_400,
     "box_fluid_2d": 2_000,
-    "cloth_stream": 13_259,
+    "cloth_stream": 20_678,
     "cobbles_drain": 5_040,
     "dam_break": 29_791,
     "dam_ratio_02": 16_000,

@@ -18,6 +18,7 @@ from ..collider_fields import field_settings
 from ..colliders import Solids
 from ..errors import RunnelError, SceneError, SimulationError
 from ..fields.grid import SparseField
+from ..mesh_formats import weld
 from ..meshes import Mesh, read_mesh
 from ..motion import Pose, motion_of
 from ..params import Collider, MeshFile
@@ -40,7 +41,7 @@ class SoftBody:
     def __init__(self, scene: Scene, index: int) -> None:
         part = scene.colliders[index]
         self.name, self.index, self._scene = part.name, index, scene
-        mesh = _read(scene, part, f"collider[{index}]")
+        mesh, self._numbers = _read(scene, part, f"collider[{index}]")
         pose = motion_of(part, scene).pose(0.0)
         start = np.ascontiguousarray(pose.to_world(mesh.vertices))
         self.triangles = mesh.triangles
@@ -230,6 +231,10 @@ class SoftBodies:
             for body in self.bodies
         }
 
+    def shapes(self) -> dict[int, tuple[SparseField, Floats]]:
+        """By number of the collider: its field, and the vertices of its file, in the world."""
+        return {b.index: (b.skin.field, b.position[b._numbers]) for b in self.bodies}
+
     def speed(self) -> float:
         """Of the fastest vertex [m/s]."""
         return max(float(np.linalg.norm(b.velocity, axis=1).max()) for b in self.bodies)
@@ -268,7 +273,8 @@ class SoftBodies:
         return linear, angular
 
 
-def _read(scene: Scene, part: Collider, key: str) -> Mesh:
+def _read(scene: Scene, part: Collider, key: str) -> tuple[Mesh, NDArray[np.int64]]:
+    """The mesh with its vertices welded, and which of them each vertex of the file is."""
     if not isinstance(part.shape, MeshFile) or part.shape.is_sequence or scene.dimensions == 2:
         raise SceneError(
             "a deformable body is one mesh, in 3D", key=f"{key}.shape", value=part.body
@@ -276,11 +282,12 @@ def _read(scene: Scene, part: Collider, key: str) -> Mesh:
     path = scene.mesh_path(part.shape)
     if path.suffix.lower() == ".vdb":
         raise SceneError("a deformable body needs a mesh, not a .vdb", key=f"{key}.shape.mesh")
-    mesh = read_mesh(path).welded
+    file = read_mesh(path)
+    mesh = file.welded
     if part.mode == "inside" or (part.mode == "outside" and not mesh.is_closed()):
         raise SceneError(
             'a deformable body is cloth, mode = "shell", or a closed mesh, mode = "outside"',
             key=f"{key}.mode",
             value=part.mode,
         )
-    return mesh
+    return mesh, weld(file.vertices)[1].astype(np.int64)

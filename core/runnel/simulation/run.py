@@ -308,7 +308,8 @@ class Simulation:
         if len(self._wet):
             x, volume = (self._backend.read(name) for name in ("position", "volume"))
             rows = fields.solids if self.bodies is None else self.bodies.rows(fields.solids)
-            self._wet.step(rows, x, volume, end, dt)
+            shapes = {} if self.deformables is None else self.deformables.shapes()
+            self._wet.step(rows, x, volume, end, dt, shapes)
         self._emit(end)
         return report
 
