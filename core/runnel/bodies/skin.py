@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
-STALE = 0.1  # voxels
+STALE = 0.5  # voxels
 
 
 class Skin:

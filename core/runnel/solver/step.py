@@ -236,7 +236,9 @@ class _Coupling:
             if self._soft is not None:
                 around = self._backend.surroundings(self._soft.first)
                 self._soft.weigh(around, self._slope, self._bold)
-            self.place()
+                self.place()
+            else:
+                self._set_table()  # nothing has moved
 
     def push(self) -> None:
         """Back to bodies what corrections did."""
