@@ -73,8 +73,17 @@ def same_fields(a: Sequence[SparseField], b: Sequence[SparseField]) -> bool:
 
 
 def same_layouts(a: Sequence[SparseField], b: Sequence[SparseField]) -> bool:
-    """Whether fields differ at most in what moves with a surface: they have one table then."""
-    return len(a) == len(b) and all(x is y or x.table is y.table for x, y in zip(a, b, strict=True))
+    """Whether fields differ at most in what moves with a surface: values, psi, velocities."""
+    return len(a) == len(b) and all(
+        x is y
+        or (
+            x.table is y.table
+            and x.surface is y.surface
+            and (x.velocity is None) == (y.velocity is None)
+            and (x.yields is None) == (y.yields is None)
+        )
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
