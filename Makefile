@@ -20,7 +20,7 @@ METADATA    := setup.py pyproject.toml tests/constraints.txt
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .PHONY: help demo test check lint types docs docs-check bench clean distclean \
-    houdini-package test-numpy-124 blender-addon blender-window test-blender-all bench-blender bench-colliders bench-history bench-quality bench-scale bench-startup
+    houdini-package test-numpy-124 blender-addon blender-window test-blender-all bench-blender bench-bodies bench-colliders bench-history bench-quality bench-scale bench-startup
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -88,6 +88,9 @@ bench-quality: $(VENV)/.installed-dev ## error against wall time, beside SPlisHS
 
 bench-scale: $(VENV)/.installed-dev ## time and memory from 30 thousand to 2 million particles
 	@$(BIN)/python benchmarks/scale.py $(BENCH_ARGS)
+
+bench-bodies: $(VENV)/.installed-dev ## what rigid and deformable bodies cost in a step
+	@$(BIN)/python benchmarks/bodies.py $(BENCH_ARGS)
 
 bench-colliders: $(VENV)/.installed-dev ## what mesh colliders cost in a step, and making their fields
 	@$(BIN)/python benchmarks/colliders.py $(BENCH_ARGS)

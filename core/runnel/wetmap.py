@@ -26,10 +26,12 @@ from .scene import Scene
 
 if TYPE_CHECKING:
     from .colliders import Solids
+    from .fields.grid import SparseField
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Array = NDArray[Any]
+Deformed = tuple["SparseField", Floats]  # field and vertices of a mesh, in the world
 
 TOUCH, FADE = 0.75, 0.5  # [d]
 PADDING = 4  # texels around each island, so that no seam is seen
@@ -75,16 +77,25 @@ class WetMap:
             )
         self._shown = nearest_texels(self._texel, self.size, PADDING)
 
-    def step(self, rows: Array, x: Singles, d: Floats, time: float, dt: float) -> None:
-        """What a step of length dt [s] up to `time` leaves; x (n, 3), d (n,) [m]."""
+    def step(
+        self, rows: Array, x: Singles, d: Floats, time: float, dt: float, body: Deformed | None
+    ) -> None:
+        """What a step of length dt [s] up to `time` leaves; x (n, 3), d (n,) [m]. body: the shape
+        in the world of a mesh that the fluid deforms."""
         from .fields.texels import cover_texels
 
         if self.mesh.deforms:
             self._unwrap(time)
         row = rows.astype(np.float64)
-        scale = float(row[5])
-        local = (x.astype(np.float64) - row[17:20]) @ row[8:17].reshape(3, 3).T / scale
-        first, second, share = self.mesh.at(time)
+        scale = float(row[5]) if body is None else 1.0
+        local = x.astype(np.float64)
+        if body is None:
+            local = (local - row[17:20]) @ row[8:17].reshape(3, 3).T / scale
+            first, second, share = self.mesh.at(time)
+            vertices = self._shape.vertices
+        else:
+            first, vertices = body
+            second, share = first, 0.0
         low, high = first.bounds
         margin = float(d.max(initial=0.0)) / scale
         close = np.flatnonzero(((local > low - margin) & (local < high + margin)).all(axis=1))
@@ -93,7 +104,7 @@ class WetMap:
         if share > 0:
             away += share * (second.distance(local) - away)
         touching = away < TOUCH * d
-        corners = self._shape.vertices[self._shape.triangles[self._triangle]]
+        corners = vertices[self._shape.triangles[self._triangle]]
         places = np.einsum("nk,nkc->nc", self._weights, corners)
         cover = cover_texels(places, local[touching], d[touching], first.shift, TOUCH, FADE)
         amount, seconds, now = (a.reshape(-1) for a in (self.amount, self.time, self.now))
@@ -154,11 +165,15 @@ class WetMaps:
         if fed:
             self._solids.refresh()
 
-    def step(self, rows: Array, x: Singles, volume: Singles, time: float, dt: float) -> None:
-        """Take in a step that is done; rows are those of the solids at its end."""
+    def step(
+        self, rows: Array, x: Singles, volume: Singles, time: float, dt: float,
+        bodies: Mapping[int, Deformed],
+    ) -> None:  # fmt: skip
+        """Take in a step that is done; rows are those of the solids at its end, bodies the shapes
+        of deformable ones by collider."""
         d = np.cbrt(volume.astype(np.float64))
         for i, wet in self.maps.items():
-            wet.step(rows[i], x, d, time, dt)
+            wet.step(rows[i], x, d, time, dt, bodies.get(i))
 
     def write(self, folder: Path, frame: int) -> list[Path]:
         return [wet.write(folder, frame) for wet in self.maps.values()]

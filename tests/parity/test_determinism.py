@@ -89,3 +89,48 @@ def test_bits_do_not_depend_on_threads(lanes):
 
 def test_bits_of_the_reference_do_not_depend_on_threads():
     assert run("reference", "none", 1) == run("reference", "none", 2)
+
+
+BODIES = """
+import hashlib, sys
+import numpy as np
+from pathlib import Path
+from runnel import Scene, Simulation
+from tests.physics.test_deformables import write_sheet
+folder = Path(sys.argv[1])
+write_sheet(folder / "sheet.obj", 8, 0.4)
+box = lambda low, high: {"box": {"min": low, "max": high}}
+data = {
+    "fps": 25, "frames": [0, 9], "solver": {"time_step": 0.01}, "fluid": [{"name": "water"}],
+    "source": [{"fluid": "water", "spacing": 0.03, "shape": box([0, 0, 0], [0.6, 0.3, 0.2])}],
+    "collider": [
+        {"shape": box([0, 0, 0], [0.6, 0.3, 0.6]), "mode": "inside"},
+        {"shape": box([0.1, 0.1, 0.22], [0.22, 0.22, 0.34]), "body": "rigid", "density": 300},
+        {"shape": {"mesh": "sheet.obj"}, "position": [0.35, 0.15, 0.3], "rotation": [0, 80, 0],
+         "mode": "shell", "body": "deformable", "mass": 0.3},
+    ],
+}
+with Simulation(Scene.from_dict(data, folder), timed=False) as sim:
+    sim.advance(4)
+    parts = {**sim.bodies.state(), **sim.deformables.state(), "x": sim.particles["position"]}
+print(hashlib.sha256(b"".join(a.tobytes() for a in parts.values())).hexdigest())
+"""
+
+
+def test_bodies_do_not_depend_on_threads(tmp_path):
+    """Rigid and deformable ones in the fluid: host and device together."""
+    found = set()
+    for threads in (1, 2):
+        environment = {
+            **os.environ,
+            "RUNNEL_THREADS": str(threads),
+            "NUMBA_NUM_THREADS": str(threads),
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT)]),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", BODIES, str(tmp_path)],
+            env=environment, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout)
+    assert len(found) == 1

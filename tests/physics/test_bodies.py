@@ -97,6 +97,31 @@ def test_heavy_box_sinks_and_equal_one_drifts() -> None:
         assert sim.bodies.centre[0, 2] < size / 2 + 1.5 * D
 
 
+def test_sphere_bobs_at_its_period() -> None:
+    """Half as dense as water: m w^2 (1 + c) = rho g A, c its added mass over that displaced, 0.83
+    for slow and 0.5 for fast bobbing in wide water; a tank adds to it."""
+    r, wide, deep, d = 0.15, 0.6, 0.36, 0.03
+    ball = body({"sphere": {"center": [wide / 2, wide / 2, deep + 0.5 * r], "radius": r}},
+                density=500)  # fmt: skip
+    tank = inside(box([0, 0, 0], [wide, wide, 0.9]))
+    setup = scene([tank, ball], [box([0, 0, 0], [wide, wide, deep])], time_step=0.01)
+    setup = setup.with_overrides([f"source[0].spacing={d}"])
+    heights = []
+    with Simulation(setup, timed=False) as sim:
+        water = float(sim.particles["volume"].sum(dtype=np.float64))
+        level = (water + 0.5 * 4 / 3 * np.pi * r**3) / wide**2
+        for frame in range(1, 61):
+            sim.advance(frame)
+            heights.append(sim.bodies.centre[0, 2] - level)
+    late = np.array(heights[8:])
+    assert abs(late.mean()) < 0.5 * d
+    down = np.flatnonzero((late[1:] < 0) & (late[:-1] >= 0))
+    assert len(down) >= 2
+    period = (down[-1] - down[0]) / (len(down) - 1) / 25
+    least, most = (2 * np.pi * np.sqrt(2 / 3 * r / G * (1 + c)) for c in (0.5, 0.83))
+    assert 0.9 * least < period < 1.2 * most
+
+
 def totals(sim: Simulation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Linear and angular momentum of everything."""
     mass = sim.particles["mass"].astype(np.float64)[:, None]
@@ -105,28 +130,50 @@ def totals(sim: Simulation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return p + linear.sum(axis=0), turn + np.cross(sim.particles["position"], linear).sum(axis=0)
 
 
-@pytest.mark.parametrize("kind", ["box", "sphere"])
-def test_momentum_is_kept(kind: str) -> None:
-    """ORACLES 5: a spinning body hits a block of water; no gravity, no walls."""
+def thrown_at_water(kind: str, spacing: float, dt: float) -> Scene:
+    """A spinning body hits a block of water; no gravity, no walls."""
     shape = box([-0.08, -0.08, 0.14], [0.08, 0.08, 0.3])
     if kind == "sphere":
         shape = {"sphere": {"center": [0.03, 0, 0.22], "radius": 0.08}}
     thrown = body(
         shape, velocity=[0.2, 0.1, -1.5], angular_velocity=[100, 50, 30], friction=0.3, bounce=0.2
     )
-    water = box([-0.12] * 3, [0.12] * 3)
-    with Simulation(scene([thrown], [water], gravity=0.0, time_step=0.004), timed=False) as sim:
-        p0, l0 = totals(sim)
-        own = sim.bodies.momentum()[0]
-        exchanged = 0.0
-        for frame in range(1, 16):
-            sim.advance(frame)
-            exchanged = max(exchanged, float(np.linalg.norm(sim.bodies.momentum()[0] - own)))
-        p1, l1 = totals(sim)
+    setup = scene([thrown], [box([-0.12] * 3, [0.12] * 3)], gravity=0.0, time_step=dt)
+    return setup.with_overrides([f"source[0].spacing={spacing}"])
+
+
+def losses(setup: Scene, steps: int) -> tuple[float, float]:
+    """Worst change of linear momentum over what was exchanged, and of angular momentum over that
+    times 0.2 m, of fluid and body together."""
+    with Simulation(setup, timed=False) as sim:
+        (p0, l0), own = totals(sim), sim.bodies.momentum()[0]
+        exchanged = linear = angular = 0.0
+        for k in range(steps):
+            sim.step()
+            if k % 10 == 9:
+                exchanged = max(exchanged, float(np.linalg.norm(sim.bodies.momentum()[0] - own)))
+                p, turn = totals(sim)
+                linear = max(linear, float(np.linalg.norm(p - p0)))
+                angular = max(angular, float(np.linalg.norm(turn - l0)))
     assert exchanged > 0.3 * np.linalg.norm(own)
-    assert np.linalg.norm(p1 - p0) < 1e-4 * exchanged
-    # Particles push each other along lines that turn within a step: that much is the fluid's own.
-    assert np.linalg.norm(l1 - l0) < 1e-3 * exchanged * 0.2
+    return linear / exchanged, angular / (0.2 * exchanged)
+
+
+@pytest.mark.parametrize("kind", ["box", "sphere"])
+def test_momentum_is_kept(kind: str) -> None:
+    """ORACLES 5, small. Particles push each other along lines that turn within a step: of angular
+    momentum that much is lost by the fluid itself (docs/theory/bodies.md)."""
+    linear, angular = losses(thrown_at_water(kind, D, 0.004), 150)
+    assert linear < 1e-4
+    assert angular < 1e-3
+
+
+@pytest.mark.slow
+def test_momentum_is_kept_over_500_steps() -> None:
+    """ORACLES 5 as written: 19 000 particles. Its 1e-4 holds of linear momentum."""
+    linear, angular = losses(thrown_at_water("box", 0.009, 0.002), 500)
+    assert linear < 1e-4
+    assert angular < 1e-3
 
 
 def test_velocity_pass_gives_back_all_that_it_takes() -> None:

@@ -169,6 +169,37 @@ def plate() -> tuple[Part, Floats]:
     return (vertices, grid(6, 5, False)), vertices[:, :2] * [1, 1.25] + [0, 0.5]
 
 
+def curtain() -> Part:
+    """Cloth across x, 0.8 m wide and 0.9 m high, hung from z = 0."""
+    z, y = np.meshgrid(np.linspace(0, -0.9, 19), np.linspace(-0.4, 0.4, 17), indexing="ij")
+    return np.stack([0 * y, y, z], axis=-1).reshape(-1, 3), grid(19, 17, False)
+
+
+def soft_ball(radius: float = 0.18, rounds: int = 3) -> Part:
+    """An icosahedron, its faces divided in four again and again, on a sphere: even triangles."""
+    t = (1 + np.sqrt(5)) / 2
+    corners = [[0, a, b * t] for a in (-1, 1) for b in (-1, 1)]
+    vertices = np.array([np.roll(c, k) for k in range(3) for c in corners])
+    edge = np.linalg.norm(vertices[:, None] - vertices[None], axis=2)
+    faces = [
+        (i, j, k)
+        for i in range(12) for j in range(i + 1, 12) for k in range(j + 1, 12)
+        if max(edge[i, j], edge[j, k], edge[i, k]) < 2.1
+    ]  # fmt: skip
+    outward = [np.linalg.det(vertices[list(f)]) > 0 for f in faces]
+    triangles = np.array([f if o else f[::-1] for f, o in zip(faces, outward, strict=True)])
+    for _ in range(rounds):
+        sides = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+        pairs, number = np.unique(sides, axis=0, return_inverse=True)
+        m = len(vertices) + number.reshape(-1, 3)
+        vertices = np.concatenate([vertices, vertices[pairs].sum(axis=1)])
+        vertices /= np.linalg.norm(vertices, axis=1, keepdims=True)
+        a, b, c = triangles.T
+        new = [[a, m[:, 0], m[:, 2]], [b, m[:, 1], m[:, 0]], [c, m[:, 2], m[:, 1]], list(m.T)]
+        triangles = np.concatenate([np.stack(corner, axis=1) for corner in new])
+    return radius * vertices / np.linalg.norm(vertices, axis=1, keepdims=True), triangles
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -193,6 +224,7 @@ def files() -> dict[str, bytes]:
     from PIL import Image
 
     meshes = {"bear": bear(), "cobbles": cobbles(), "scallop": scallop(), "glass": glass()}
+    meshes |= {"curtain": curtain(), "soft_ball": soft_ball()}
     meshes |= {f"fin_{n:04d}": fin(n) for n in range(1, WAVES + 1)}
     texts = {f"{name}.obj": obj(part) for name, part in meshes.items()}
     texts |= {"wall.obj": obj(*wall()), "plate.obj": obj(*plate())}

@@ -109,7 +109,8 @@ def test_exporters_find_bodies_where_they_are(runs: tuple[Cache, Cache]) -> None
     ]
     assert fallen[0] == 0.0  # the tank
     assert fallen[1] > 0.1  # the sail, where it began, is no wall
-    assert fallen[2] == pytest.approx(9.81 / 2 * 0.12 * (0.12 + 0.01), rel=0.01)  # steps of 0.01 s
+    free = 9.81 / 2 * 0.12 * (0.12 + 0.01)  # steps of 0.01 s
+    assert 0.99 * free < fallen[2] < fallen[1]  # the crate has met the sail and takes it along
 
 
 def test_previews_show_bodies_where_they_are(runs: tuple[Cache, Cache]) -> None:

@@ -13,6 +13,7 @@ from runnel.scene import Box, Scene, example, example_names, example_path
 COUNTS = {
     "bear_pool": 8_400,
     "box_fluid_2d": 2_000,
+    "cloth_stream": 20_678,
     "cobbles_drain": 5_040,
     "dam_break": 29_791,
     "dam_ratio_02": 16_000,
@@ -31,13 +32,21 @@ COUNTS = {
     "rayleigh_taylor": 18_000,
     "seven_liquids": 19_089,
     "shell_waterfall": 10_603,
+    "soft_ball": 18_900,
     "surface_tension_drops": 5_240,
     "swept_stack": 15_552,
     "viscosity_wedge": 10_725,
     "vortex_streams": 23_402,
     "wet_wall": 5_925,
 }
-EMITTED = {"fountain", "glass_filling", "shell_waterfall", "vortex_streams", "wet_wall"}
+EMITTED = {
+    "cloth_stream",
+    "fountain",
+    "glass_filling",
+    "shell_waterfall",
+    "vortex_streams",
+    "wet_wall",
+}
 PROMISE = re.compile(r"^#\s+spacing ([\d./]+) m\s+(?:about )?([\d ]+) particles", re.MULTILINE)
 
 

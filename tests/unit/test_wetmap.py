@@ -150,6 +150,25 @@ def test_a_drop_wets_where_it_lies_and_nowhere_else(tmp_path: Path) -> None:
     assert (image[:, :16, 0] == 0).all()
 
 
+def test_a_deformable_body_is_wet_where_it_is_now(tmp_path: Path) -> None:
+    """The plate as a sheet that flies away with the drop below it: its place of old stays dry, its
+    right half gets wet all the same."""
+    setup = plate_scene(tmp_path, body="deformable", mass=50.0, velocity=[0, 0, 4])
+    setup = setup.with_overrides(
+        [
+            "solver.gravity=[0, 0, 0]",
+            "source[0].velocity=[0, 0, 5]",
+            "collider[0].position=[0, 0, 0.6]",
+        ]
+    )
+    with runnel.Simulation(setup, timed=False) as sim:
+        sim.advance(15)
+        assert sim.deformables.bodies[0].position[:, 2].min() > 1.0
+        amount = sim.wet_maps["plate"][..., 0]
+    assert amount[:, 40:].max() == 1.0
+    assert amount[:, :16].max() == 0.0
+
+
 def test_it_dries_in_the_time_given(tmp_path: Path) -> None:
     it = plate_scene(tmp_path, drying_time=0.5)
     it = it.with_overrides(["solver.gravity=[0, 0, 0]", "collider.plate.bounce=0.9"])

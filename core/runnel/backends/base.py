@@ -37,6 +37,8 @@ PLANE, BOX, SPHERE, CYLINDER, FIELD = range(5)
 # 26, 27 field: numbers of the first and the second field. The second's velocity channel, if it has
 #     one, is what carries the first into the second, and adds to the row's own velocity
 # 28 half thickness of a shell, 0 if it is none; of planes, boxes, spheres, cylinders
+# 29 set by backends, where the yields of a deformable body's field begin; 30 how far its surface
+#     may have moved since the field's clearances were measured [m]
 # 31 number of the body that moves it, from 1; 0 if nothing but its path does
 # In 2D, packing makes boxes and cylinders endless along the ignored axis.
 
@@ -56,9 +58,32 @@ WIND, POINT, VORTEX = range(3)  # drag is wind of velocity 0
 Array = NDArray[np.float32]
 
 
+OWN_BITS, SHARED_BITS = 14, 16  # of a mask of solids near some particles
+
+
+def near_bit(solid: int) -> int:
+    """Of a mask of solids. Many share bits from OWN_BITS on, in turn. Twin: kernels/solids.cl."""
+    last = OWN_BITS + (solid - OWN_BITS) % SHARED_BITS
+    return 1 << (solid if solid < OWN_BITS else last)
+
+
 def same_fields(a: Sequence[SparseField], b: Sequence[SparseField]) -> bool:
     """Whether both are the very same fields in the same order: then nothing goes to the device."""
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def same_layouts(a: Sequence[SparseField], b: Sequence[SparseField]) -> bool:
+    """Whether fields differ at most in what moves with a surface: values, psi, velocities."""
+    return len(a) == len(b) and all(
+        x is y
+        or (
+            x.table is y.table
+            and x.surface is y.surface
+            and (x.velocity is None) == (y.velocity is None)
+            and (x.yields is None) == (y.yields is None)
+        )
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
@@ -72,26 +97,34 @@ def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
 class Contributions(NamedTuple):
     """What single particles gave to bodies in a pass."""
 
-    ids: NDArray[np.uint32]
     bodies: NDArray[np.int64]  # from 0
-    masses: NDArray[np.float64]  # of the particles [kg]
-    places: NDArray[np.float64]  # (n, 3) [m]
+    places: NDArray[np.float64]  # (n, 3) where the particles are at the end of the step [m]
     given: NDArray[np.float64]  # (n, 3), as of Backend.reactions
+
+
+class Surroundings(NamedTuple):
+    """Particles around bodies."""
+
+    places: NDArray[np.float64]  # (n, 3) x* [m]
+    radii: NDArray[np.float64]  # h [m]
+    volumes: NDArray[np.float64]  # [m^3]
+    masses: NDArray[np.float64]  # [kg]
 
 
 def fastest_point(solids: Array, fields: Sequence[SparseField]) -> float:
     """Speed that no point of a solid that can be passed exceeds [m/s]."""
-    fastest = 0.0
-    for row in solids[can_be_passed(solids)].astype(np.float64):
-        reach, own = float(np.linalg.norm(row[5:8])), 0.0
-        if row[0] == FIELD:
-            field = fields[int(row[27])]
-            reach = float(row[5] * np.linalg.norm(np.abs(field.bounds).max(axis=0)))
-            own = float(row[5]) * field.fastest
-        spin = float(np.linalg.norm(row[23:26]))
-        rigid = float(np.linalg.norm(row[20:23])) + (spin * reach if spin else 0.0)
-        fastest = max(fastest, rigid + own)
-    return fastest
+    rows = solids[can_be_passed(solids)].astype(np.float64)
+    if not len(rows):
+        return 0.0
+    reach, own = np.sqrt((rows[:, 5:8] ** 2).sum(axis=1)), np.zeros(len(rows))
+    for k in np.flatnonzero(rows[:, 0] == FIELD):
+        field = fields[int(rows[k, 27])]
+        reach[k] = rows[k, 5] * np.linalg.norm(np.abs(field.bounds).max(axis=0))
+        own[k] = rows[k, 5] * field.fastest
+    spin = np.sqrt((rows[:, 23:26] ** 2).sum(axis=1))
+    turning = spin * np.where(spin > 0, reach, 0.0)  # of 2D scenes some reach is endless
+    speed: NDArray[np.float64] = np.sqrt((rows[:, 20:23] ** 2).sum(axis=1)) + turning + own
+    return float(speed.max())
 
 
 @dataclass(frozen=True)
@@ -156,6 +189,10 @@ class Backend(Protocol):
 
     def contributions(self, first: int) -> Contributions:
         """Of the same pass, each particle's part for the bodies from number `first` (from 0) on."""
+
+    def surroundings(self, first: int) -> Surroundings:
+        """All particles within h of the bodies from number `first` on, and some more. Needs
+        neighbours."""
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         """v += dt a; x* = x + dt v."""

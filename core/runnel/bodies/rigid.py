@@ -205,6 +205,21 @@ class RigidBodies:
         self._solve(AGAIN)
         self._fill_table()
 
+    def mobility_at(self, k: int, places: Floats, ways: Floats) -> Floats:
+        """Inverse of the mass that body k has at places (n, 3) along unit ways (n, 3) [1/kg]."""
+        arms = np.cross(places - self._moved()[0][k], ways)
+        mobility: Floats = ways**2 @ self._mobility[k]
+        return mobility + np.einsum("ni,ij,nj->n", arms, self._inverse[k], arms)
+
+    def touch(self, momentum: Floats) -> None:
+        """Momentum from deformable bodies, as of `strike`, about the origin; it wakes."""
+        hit = (momentum != 0).any(axis=1)
+        if hit.any():
+            self.calm[hit] = 0.0
+            centre = self._moved()[0] if self._arrived else self._from[0]
+            turn = momentum[:, 3:] - np.cross(centre, momentum[:, :3])
+            self.strike(np.concatenate((momentum[:, :3], turn), axis=1))
+
     def finish(self) -> None:
         """Take over the pose of the step; part what overlaps; put to sleep what rests."""
         self.spin[self._driven_spin[0]] = self._driven_spin[2]
@@ -243,9 +258,10 @@ class RigidBodies:
 
     def rows(self, base: Rows) -> Rows:
         """Solids with the bodies where the step takes them; `base` as colliders.py packs them."""
-        rows = self._posed(base, *self._moved())
+        moved = self._moved()
+        rows = self._posed(base, *moved)
         omega = self.angular_velocity()
-        arms = rows[self._parts, 17:20] - self._moved()[0]
+        arms = rows[self._parts, 17:20] - moved[0]
         rows[self._parts, 20:23] = self.velocity + np.cross(omega, arms)
         rows[self._parts, 23:26] = omega
         return rows.astype(np.float32)

@@ -1,108 +1,38 @@
-"""Deformable bodies: cloth and soft bodies by extended position-based dynamics (XPBD, Macklin et
-al. 2016), moved by the fluid through the triangles it meets (P004 5.3). docs/theory/bodies.md.
+"""Deformable bodies through a step: cloth and soft bodies, docs/theory/bodies.md.
+
+What is solved for are the impulses that the fluid gives their vertices. The shape at the end of a
+step follows from where it began, with gravity and these impulses, by constraints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import BODY, BODY_COLUMNS, FIELD, Contributions
-from ..backends.reference.compile import serial
-from ..backends.reference.field import world_of
-from ..backends.reference.solids import signed_distances
+from ..backends.base import BODY, BODY_COLUMNS, FIELD, Contributions, Surroundings
 from ..collider_fields import field_settings
 from ..colliders import Solids
 from ..errors import RunnelError, SceneError, SimulationError
-from ..fields.geometry import nearest_weights
 from ..fields.grid import SparseField
-from ..fields.rasterize import field_of_mesh
-from ..fields.velocity import with_velocity
-from ..fields.walls import with_walls
+from ..mesh_formats import weld
 from ..meshes import Mesh, read_mesh
 from ..motion import Pose, motion_of
 from ..params import Collider, MeshFile
 from ..scene import Scene
 from ..shapes import inside, shape_of
+from .constraints import Constraint, Distances, Volume, edges_of
+from .neighbours import Neighbours
+from .rigid import RigidBodies
+from .skin import Skin
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Rows = NDArray[np.float32]
 
 SUBSTEPS = 8  # of a step: small ones converge better than many iterations [Macklin 2019]
-SHARED = (
-    0.5  # of the mass of particles at a vertex, that shares its velocity: docs/theory/bodies.md
-)
-
-
-class Constraint(Protocol):
-    """What holds vertices together. Users may add their own: RunnelError tells of bad ones."""
-
-    importance: float  # those of higher importance act later in a substep, so they win
-
-    def project(self, positions: Floats, inverse_mass: Floats, dt: float) -> None:
-        """Move positions (n, 3) [m], in place, towards holding; dt: of the substep [s]."""
-
-
-@serial
-def project_distances(
-    x: Floats, w: Floats, pairs: Ints, lengths: Floats, compliance: float, dt: float
-) -> None:
-    alpha = compliance / (dt * dt)
-    for k in range(len(pairs)):
-        i, j = pairs[k, 0], pairs[k, 1]
-        total = w[i] + w[j] + alpha
-        d0, d1, d2 = x[i, 0] - x[j, 0], x[i, 1] - x[j, 1], x[i, 2] - x[j, 2]
-        length = np.sqrt(d0 * d0 + d1 * d1 + d2 * d2)
-        if w[i] + w[j] == 0.0 or length < 1e-12:
-            continue
-        by = (lengths[k] - length) / (total * length)
-        for axis, d in ((0, d0), (1, d1), (2, d2)):
-            x[i, axis] += w[i] * by * d
-            x[j, axis] -= w[j] * by * d
-
-
-class Distances:
-    """Pairs of vertices keep their distance; `compliance` [m/N] lets them give way."""
-
-    def __init__(
-        self, pairs: Ints, positions: Floats, compliance: float, importance: float = 0.0
-    ) -> None:
-        self.pairs, self.compliance, self.importance = pairs, compliance, importance
-        apart = positions[pairs[:, 0]] - positions[pairs[:, 1]]
-        self.lengths = np.linalg.norm(apart, axis=1)
-
-    def project(self, positions: Floats, inverse_mass: Floats, dt: float) -> None:
-        project_distances(positions, inverse_mass, self.pairs, self.lengths, self.compliance, dt)
-
-
-class Volume:
-    """A closed mesh keeps its volume."""
-
-    importance = 1.0
-
-    def __init__(self, triangles: NDArray[np.int32], positions: Floats) -> None:
-        self._triangles = triangles
-        self._rest = self._volume(positions)[0]
-
-    def _volume(self, x: Floats) -> tuple[float, Floats]:
-        """Volume [m^3] and its gradient by vertices."""
-        corners = (x - x.mean(axis=0))[self._triangles]
-        a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
-        gradient = np.zeros_like(x)
-        for k, part in enumerate((np.cross(b, c), np.cross(c, a), np.cross(a, b))):
-            np.add.at(gradient, self._triangles[:, k], part / 6)
-        return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6), gradient
-
-    def project(self, positions: Floats, inverse_mass: Floats, dt: float) -> None:
-        volume, gradient = self._volume(positions)
-        total = float(inverse_mass @ np.sum(gradient**2, axis=1))
-        if total > 0:
-            positions += (inverse_mass * (self._rest - volume) / total)[:, None] * gradient
 
 
 class SoftBody:
@@ -111,23 +41,28 @@ class SoftBody:
     def __init__(self, scene: Scene, index: int) -> None:
         part = scene.colliders[index]
         self.name, self.index, self._scene = part.name, index, scene
-        mesh = _read(scene, part, f"collider[{index}]")
+        mesh, self._numbers = _read(scene, part, f"collider[{index}]")
         pose = motion_of(part, scene).pose(0.0)
         start = np.ascontiguousarray(pose.to_world(mesh.vertices))
         self.triangles = mesh.triangles
         self._settings = field_settings(scene, replace(part, scale=1.0))
-        self._radius = scene.solver.support / 2 * scene.smallest_spacing
         self.position, self.velocity = start, np.tile(np.array(part.velocity), (len(start), 1))
         masses = self._masses(part, mesh.is_closed())
         self.inverse_mass = np.where(self._pinned(part), 0.0, 1 / masses)
-        edges, across = _edges(self.triangles)
+        edges, across = edges_of(self.triangles)
         self.constraints: list[Constraint] = [
             Distances(across, start, part.bend_compliance),
             Distances(edges, start, part.stretch_compliance),
         ]
         if mesh.is_closed():
             self.constraints.append(Volume(self.triangles, start))
-        self.field = self._rasterized()
+        radius = scene.solver.support / 2 * scene.smallest_spacing
+        self.skin = Skin(start, self.triangles, self._settings, radius)
+        # From the vertices to the surface that fluid meets: others keep that off too.
+        self._friction, self._gap = part.contact_friction, self.skin.field.shift
+        self._impulse = np.zeros_like(start)  # of the step [kg m/s]
+        self.pushed: Floats = np.zeros((0, 6))  # momentum that rigid bodies get of the step
+        self._arrived = False
 
     def _masses(self, part: Collider, closed: bool) -> Floats:
         mesh = Mesh(self.position, self.triangles)
@@ -149,72 +84,77 @@ class SoftBody:
         )
         return held
 
-    def _rasterized(self) -> SparseField:
-        mesh = Mesh(self.position, self.triangles)
-        field = with_velocity(field_of_mesh(mesh, self._settings), mesh, self.velocity)
-        return with_walls(field, self._radius)
-
-    def advance(self, dt: float, gravity: Floats, solids: Any) -> None:
-        """Constraints and gravity for a step, then out of the other solids."""
-        start, x, h = self.position.copy(), self.position, dt / SUBSTEPS
+    def begin(self, dt: float, gravity: Floats, neighbours: Neighbours) -> None:
+        """Predict the shape at the end of a step of length dt [s]."""
         free = (self.inverse_mass > 0)[:, None]
+        self._dt, self._neighbours, self._arrived = dt, neighbours, False
+        self._start = self.position.copy()
         # All of gravity at once: the mean velocity of the step, which is kept, has all of it then.
-        v = np.where(free, self.velocity + dt * gravity, 0.0)
+        self._given = np.where(free, self.velocity + dt * gravity, 0.0)
+        self._impulse[:] = 0.0
+        self._solve()
+        self.skin.refresh(self.position)
+        self._show()
+
+    def _solve(self) -> None:
+        """The shape at the end of the step, by constraints; then out of the other solids."""
+        x, h = self._start.copy(), self._dt / SUBSTEPS
+        v = self._given + self.inverse_mass[:, None] * self._impulse
         order = sorted(self.constraints, key=lambda c: c.importance)
         for _ in range(SUBSTEPS):
             before = x.copy()
-            x += h * np.where(free, v, 0.0)
+            x += h * v
             for constraint in order:
                 constraint.project(x, self.inverse_mass, h)
             v = (x - before) / h
         if not np.isfinite(x).all():
             raise SimulationError(f"body {self.name!r} has no finite shape any more.")
-        phi, normals = signed_distances(solids, x)
-        for k in range(phi.shape[1]):
-            into = np.maximum(self._settings.half_thickness - phi[:, k], 0.0)[:, None] * free
-            x += into * normals[:, k]
-        self.velocity = np.where(free, (x - start) / dt, 0.0)
-        self.field = self._rasterized()
+        free = (self.inverse_mass > 0)[:, None]
+        self.pushed, calm = self._neighbours.part(
+            x, self._start, self.inverse_mass, self._gap, self._friction
+        )
+        self.position = x
+        self.velocity = np.where(free, (x - calm - self._start) / self._dt, 0.0)
 
-    def take(self, places: Floats, masses: Floats, given: Floats) -> Floats:
-        """Momentum from particles at places, of these masses (each once), to the vertices of the
-        nearest triangles by barycentric weights. Returns the share that the body took.
+    def _show(self) -> None:
+        self.skin.follow(self.position, self.velocity)
 
-        Body and fluid meet as in an inelastic impact: a light vertex takes only what brings it to
-        the common velocity with the particles at it, the rest goes back to them.
-        """
-        nearest = self.field.nearest(places)
-        near = np.maximum(nearest, 0)
-        weights = weights_of(self.position[self.triangles[near]].reshape(-1, 9), places)
-        weights[nearest < 0] = 0.0
-        corners = self.triangles[near]
-        n = len(self.position)
-        touching, pushed = np.zeros(n), np.zeros((n, 3))
-        for k in range(3):
-            np.add.at(touching, corners[:, k], weights[:, k] * masses)
-        share = 1 / (1 + SHARED * self.inverse_mass * touching)
-        for k in range(3):
-            part = weights[:, k] * share[corners[:, k]]
-            np.add.at(pushed, corners[:, k], part[:, None] * given)
-        self.velocity += self.inverse_mass[:, None] * pushed
-        taken: Floats = np.einsum("pk,pk->p", weights, share[corners])
-        return taken
+    def weigh(self, around: Surroundings, slope: Floats, bold: float) -> None:
+        """Take in what the fluid around can push by."""
+        self.skin.weigh(around, self.position, self.inverse_mass, slope, bold)
+        self._show()
+
+    def take(self, places: Floats, given: Floats) -> None:
+        """Momentum from particles at places, to the vertices of the nearest triangles [kg m/s]."""
+        corners, weights = self.skin.weights(self.position, places)
+        pushed = np.empty_like(self.position)
+        for axis in range(3):
+            parts = weights * given[:, axis : axis + 1]
+            pushed[:, axis] = np.bincount(
+                corners.reshape(-1), parts.reshape(-1), len(self.position)
+            )
+        if self._arrived:
+            self.velocity += self.inverse_mass[:, None] * pushed
+        else:
+            self._impulse += pushed
+            self._solve()
+        self._show()
+
+    def arrive(self) -> None:
+        """Corrections are done: from now on velocities change, places do not."""
+        self._arrived = True
 
 
 class SoftBodies:
     """The bodies of a scene with body = "deformable"; numbered after its rigid ones."""
 
-    def __init__(self, scene: Scene, solids: Solids) -> None:
-        self._scene, self._solids = scene, solids
+    def __init__(self, scene: Scene, solids: Solids, rigid: RigidBodies | None) -> None:
+        self._solids = solids
+        self._neighbours = Neighbours(scene, solids, rigid)
+        self._pushed = np.zeros((0, 6))  # what rigid bodies have got of the step so far
         parts = [i for i, c in enumerate(scene.colliders) if c.body == "deformable"]
         self.first = sum(c.body == "rigid" for c in scene.colliders)
         self.bodies = [SoftBody(scene, i) for i in parts]
-        self._moved = [
-            i for i, c in enumerate(scene.colliders) if c.body in ("rigid", "deformable")
-        ]
-        self._dt = 0.0
-        self._numbers: list[int] = []  # of their fields, in the rows
-        self._taken: list[Contributions] = []
 
     def __len__(self) -> int:
         return len(self.bodies)
@@ -227,62 +167,62 @@ class SoftBodies:
 
     @property
     def table(self) -> Rows:
-        """They yield only at the end of a step: `finish`."""
+        """They yield by vertices, not as a whole: Skin.yields."""
         return np.zeros((len(self), BODY_COLUMNS), np.float32)
 
-    def begin(self, end: float, dt: float, gravity: Rows) -> None:
-        self._dt, self._taken = dt, []
-        rows = self._solids.rows(end, dt)
-        others = np.array([i for i in range(len(rows)) if i not in self._moved], int)
-        world = world_of(rows, self._solids.fields, self._scene.ignored_axis)
-        world = world._replace(rows=np.ascontiguousarray(world.rows[others]))
+    def leave_room(self, positions: Rows, volumes: Rows) -> NDArray[np.bool_]:
+        """Which particles of a filled volume do not lie within a body at the start."""
+        radius = 0.5 * np.cbrt(volumes.reshape(-1).astype(np.float64))
+        free = np.ones(len(positions), bool)
         for body in self.bodies:
-            body.advance(dt, gravity.astype(np.float64), world)
+            free &= body.skin.field.distance(positions) > 0.9 * radius
+        return free
+
+    def begin(self, end: float, dt: float, gravity: Rows) -> None:
+        self._neighbours.begin(end, dt)
+        self._pushed = np.zeros((self.first, 6))
+        for body in self.bodies:
+            body.begin(dt, gravity.astype(np.float64), self._neighbours)
+        self._tell_rigid()
+
+    def _tell_rigid(self) -> None:
+        """Hand on what contacts of the step, as it stands, give to rigid bodies."""
+        if self.first:
+            total = sum((body.pushed for body in self.bodies), np.zeros((self.first, 6)))
+            self._neighbours.push(total - self._pushed)
+            self._pushed = total
 
     def rows(self, base: Rows) -> Rows:
         rows = base.copy()
-        self._numbers = [int(base[body.index, 26]) for body in self.bodies]
+        ahead = len(self._solids.fields)
         for k, body in enumerate(self.bodies):
             row = rows[body.index]
             assert row[0] == FIELD
             row[5:8], row[8:17], row[17:26] = (1, 0, 0), np.eye(3).ravel(), 0.0
+            row[26:28], row[30] = ahead + k, body.skin.moved
             row[BODY] = self.first + k + 1
         return rows
 
     def fields(self, base: Sequence[SparseField]) -> tuple[SparseField, ...]:
-        """With those of the bodies in the places of those of their files."""
-        fields = list(base)
-        for body, number in zip(self.bodies, self._numbers, strict=True):
-            fields[number] = body.field
-        return tuple(fields)
+        """With those of the bodies behind them: several bodies may be of one file."""
+        return (*base, *(body.skin.field for body in self.bodies))
 
-    def take(self, given: Contributions) -> None:
-        """What the particles gave in a pass: Backend.contributions [kg m/s]."""
-        if len(given.ids):
-            self._taken.append(given)
+    def weigh(self, around: Surroundings, slope: Floats, bold: float) -> None:
+        for body in self.bodies:
+            body.weigh(around, slope, bold)
 
-    def finish(self, read: Any, write: Any) -> None:
-        """Hand it to the vertices, and what they do not take back to the particles."""
-        if not self._taken:
-            return
-        merged = Contributions(*(np.concatenate(a) for a in zip(*self._taken, strict=True)))
-        ids, velocity = read("id").reshape(-1), read("velocity")
-        order = np.argsort(ids, kind="stable")
+    def take(self, found: Contributions) -> bool:
+        """Take in what particles gave [kg m/s]; whether that was anything."""
         for k, body in enumerate(self.bodies):
-            own = merged.bodies == self.first + k
-            if not own.any():
-                continue
-            names, first, back = np.unique(merged.ids[own], return_index=True, return_inverse=True)
-            given = np.zeros((len(names), 3))
-            np.add.at(given, back, merged.given[own])
-            masses = merged.masses[own][first]
-            shares = body.take(merged.places[own][first], masses, given)
-            place = np.minimum(np.searchsorted(ids, names, sorter=order), len(ids) - 1)
-            rows = order[place]
-            alive = ids[rows] == names
-            change = ((1 - shares) / masses)[:, None] * given
-            velocity[rows[alive]] += change[alive].astype(np.float32)
-        write("velocity", velocity)
+            own = found.bodies == self.first + k
+            if own.any():
+                body.take(found.places[own], found.given[own])
+        self._tell_rigid()
+        return bool(len(found.bodies))
+
+    def arrive(self) -> None:
+        for body in self.bodies:
+            body.arrive()
 
     def meshes(self) -> dict[str, Mesh]:
         """By collider, in the world."""
@@ -291,32 +231,50 @@ class SoftBodies:
             for body in self.bodies
         }
 
+    def shapes(self) -> dict[int, tuple[SparseField, Floats]]:
+        """By number of the collider: its field, and the vertices of its file, in the world."""
+        return {b.index: (b.skin.field, b.position[b._numbers]) for b in self.bodies}
+
     def speed(self) -> float:
         """Of the fastest vertex [m/s]."""
         return max(float(np.linalg.norm(b.velocity, axis=1).max()) for b in self.bodies)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {
-            f"soft_{name}_{k}": getattr(body, name).copy()
-            for k, body in enumerate(self.bodies)
-            for name in ("position", "velocity")
-        }
+        """All that the next step depends on."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for k, body in enumerate(self.bodies):
+            arrays[f"soft_position_{k}"] = body.position.copy()
+            arrays[f"soft_velocity_{k}"] = body.velocity.copy()
+            arrays[f"soft_made_at_{k}"] = body.skin.made_at.copy()
+            arrays[f"soft_yields_{k}"] = body.skin.yields.copy()
+        return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         for k, body in enumerate(self.bodies):
-            for name in ("position", "velocity"):
-                setattr(body, name, np.array(arrays[f"soft_{name}_{k}"], np.float64))
+            position, velocity, made_at, yields = (
+                np.array(arrays[f"soft_{name}_{k}"], np.float64)
+                for name in ("position", "velocity", "made_at", "yields")
+            )
+            body.position, body.velocity, body.skin.yields = position, velocity, yields
+            body.skin.make(made_at)
 
     def momentum(self) -> Floats:
         """Of what is not pinned [kg m/s]."""
-        total = np.zeros(3)
+        return self.momenta()[0]
+
+    def momenta(self) -> tuple[Floats, Floats]:
+        """Of what is not pinned: linear [kg m/s], angular about the origin [kg m^2/s]."""
+        linear, angular = np.zeros(3), np.zeros(3)
         for body in self.bodies:
             free = body.inverse_mass > 0
-            total += (body.velocity[free] / body.inverse_mass[free, None]).sum(axis=0)
-        return total
+            each = body.velocity[free] / body.inverse_mass[free, None]
+            linear += each.sum(axis=0)
+            angular += np.cross(body.position[free], each).sum(axis=0)
+        return linear, angular
 
 
-def _read(scene: Scene, part: Collider, key: str) -> Mesh:
+def _read(scene: Scene, part: Collider, key: str) -> tuple[Mesh, NDArray[np.int64]]:
+    """The mesh with its vertices welded, and which of them each vertex of the file is."""
     if not isinstance(part.shape, MeshFile) or part.shape.is_sequence or scene.dimensions == 2:
         raise SceneError(
             "a deformable body is one mesh, in 3D", key=f"{key}.shape", value=part.body
@@ -324,32 +282,12 @@ def _read(scene: Scene, part: Collider, key: str) -> Mesh:
     path = scene.mesh_path(part.shape)
     if path.suffix.lower() == ".vdb":
         raise SceneError("a deformable body needs a mesh, not a .vdb", key=f"{key}.shape.mesh")
-    mesh = read_mesh(path).welded
+    file = read_mesh(path)
+    mesh = file.welded
     if part.mode == "inside" or (part.mode == "outside" and not mesh.is_closed()):
         raise SceneError(
             'a deformable body is cloth, mode = "shell", or a closed mesh, mode = "outside"',
             key=f"{key}.mode",
             value=part.mode,
         )
-    return mesh
-
-
-def _edges(triangles: NDArray[np.int32]) -> tuple[Ints, Ints]:
-    """Edges, and pairs of vertices that face each other across one: those that bending keeps."""
-    sides = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
-    facing = np.concatenate([triangles[:, 2], triangles[:, 0], triangles[:, 1]])
-    sides = np.sort(sides.astype(np.int64), axis=1)
-    order = np.lexsort((sides[:, 1], sides[:, 0]))
-    sides, facing = sides[order], facing[order].astype(np.int64)
-    same = (sides[1:] == sides[:-1]).all(axis=1)
-    across = np.stack([facing[:-1][same], facing[1:][same]], axis=1)
-    return np.unique(sides, axis=0), across[across[:, 0] != across[:, 1]]
-
-
-@serial
-def weights_of(corners: Floats, places: Floats) -> Floats:
-    """Barycentric weights (n, 3) of the points of triangles (n, 9) nearest to places (n, 3)."""
-    result = np.empty((len(places), 3))
-    for i in range(len(places)):
-        result[i] = nearest_weights(corners, i, places[i, 0], places[i, 1], places[i, 2])
-    return result
+    return mesh, weld(file.vertices)[1].astype(np.int64)

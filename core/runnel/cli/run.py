@@ -25,7 +25,6 @@ from ..errors import RunnelError, SceneError, SimulationError
 from ..estimate import frame_work, initial_bytes
 from ..leaks import Leaks
 from ..params import CHANNELS
-from ..preview.solids import body_path
 from ..progress import Progress, duration
 from ..scene import Scene
 from ..simulation import Report, Simulation
@@ -366,7 +365,6 @@ class Job:
             return
         arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
         _refuse_bad(arrays, sim.frame)
-        self._write_bodies()
         numbers = {**report.to_dict(), **self._solids(), **self._books()}
         sim.write_wet_maps(self.cache.directory / "wetmaps")
         frame, every = sim.frame, self.args.checkpoint
@@ -410,17 +408,6 @@ class Job:
                 )
         found = poses(scene, self.solids, sim.frame, sim.body_poses())
         return {"poses": found} if found else {}
-
-    def _write_bodies(self) -> None:
-        """Deformable bodies as meshes, ahead of the frame: one that is listed has them all."""
-        if self.sim.deformables is None:
-            return
-        from ..surface import Mesh, write_mesh
-
-        for body in self.sim.deformables.bodies:
-            values = {"velocity": body.velocity.astype(np.float32)}
-            mesh = Mesh(body.position.astype(np.float32), body.triangles, values)
-            write_mesh(body_path(self.cache.directory, body.index, self.sim.frame), mesh)
 
     def _stop(self) -> int:
         """Leave a cache from which `--resume` goes on at this very step."""

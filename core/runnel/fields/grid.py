@@ -94,6 +94,7 @@ class SparseField:
     velocity: NDArray[np.float32] | None = None  # (leaves, 729, 3) [m/s]
     wall: NDArray[np.float32] | None = None  # (leaves, 729) psi of walls.py [m]
     surface: NDArray[np.float32] | None = None  # (leaves, 729, 3) friction, bounce, stickiness
+    yields: NDArray[np.float32] | None = None  # (leaves, 729, 3) of deformable bodies; bodies/skin
     mode: Mode = "outside"
     shift: float = 0.0  # how far the zero of the field is from the triangles [m]
     notes: tuple[str, ...] = field(default=())  # what its maker should tell people
@@ -107,6 +108,7 @@ class SparseField:
         """Bytes of all arrays."""
         arrays = (
             self.table, self.values, self.index, self.velocity, self.wall, self.surface,
+            self.yields,
         )  # fmt: skip
         return sum(array.nbytes for array in arrays if array is not None)
 

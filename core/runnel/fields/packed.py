@@ -8,7 +8,8 @@ Words of a field, offsets from its first:
     13 where psi of walls.py begins (uint): it lies beside the values, each time one after the other
     14 where the bytes of clearance.py begin; 15 where surface values begin, 0 without (both uint)
     HEADER: table (int), clearance, then (value, psi), velocities (x, y, z of each value), surface
-    values (friction, bounce, stickiness of each value)
+    values (friction, bounce, stickiness of each value); last, if there are any, how far a
+    deformable body yields (three of each value), which rows of solids point to
 
 An entry of the table is a leaf or, below 0, -1 - (64 k + 2 way + side): side 1 in the solid, k the
 number of tiles (Chebyshev) to the nearest leaf, way 0..26 the neighbour that is one nearer to it
@@ -97,6 +98,20 @@ def words_of(field: SparseField) -> Words:
             parts.append(_words(values))
             end += values.size
     head[13] = head[10] + np.uint32(1)
+    if field.yields is not None:
+        parts.append(_words(field.yields))
+    return np.concatenate(parts)
+
+
+def moving_words(field: SparseField) -> Words:
+    """What of a field changes while its surface moves a little: values, psi and velocities.
+
+    They follow each other from where the header's word 10 says.
+    """
+    both = np.stack([field.values, field.values if field.wall is None else field.wall], axis=-1)
+    parts = [_words(both)]
+    if field.velocity is not None:
+        parts.append(_words(field.velocity))
     return np.concatenate(parts)
 
 

@@ -81,4 +81,16 @@ __kernel void sum_reactions(
         }
     }
 }
+
+// Rows of particles in some clusters, slot by slot.
+__kernel void gather_rows(
+    __global const uint *clusters, __global const float4 *rows_in, __global float4 *rows_out,
+    const uint slots, const uint stride, const uint rows, const uint count)
+{
+    const uint k = get_global_id(0);
+    if (k >= rows) return;
+    const uint i = clusters[k / CLUSTER] * CLUSTER + k % CLUSTER;
+    for (uint s = 0; s < slots; ++s)
+        rows_out[s * rows + k] = i < count ? rows_in[s * stride + i] : (float4)(0.0f, 0.0f, 0.0f, -1.0f);
+}
 #endif

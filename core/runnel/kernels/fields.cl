@@ -116,9 +116,8 @@ inline float field_clearance(__global const float *f, float3 point)
 #define VELOCITY 11  // [m/s], in its frame
 #define SURFACE 15   // friction, bounce, stickiness
 #define HAS_CHANNEL(f, channel) (as_uint((f)[channel]) != 0U)
-inline float3 sample_channel(__global const float *f, const int channel, float3 point)
+inline float3 sample_words(__global const float *f, uint start, float3 point)
 {
-    const uint start = as_uint(f[channel]);
     const float3 q = (point - (float3)(f[0], f[1], f[2])) * f[3];
     cell_t c;
     if (!start || !find_cell(f, q, table_size(f), &c) || c.entry < 0) return (float3)(0.0f);
@@ -131,6 +130,11 @@ inline float3 sample_channel(__global const float *f, const int channel, float3 
         sum += weight * (float3)(at[0], at[1], at[2]);
     }
     return sum;
+}
+
+inline float3 sample_channel(__global const float *f, const int channel, float3 point)
+{
+    return sample_words(f, as_uint(f[channel]), point);
 }
 
 // ---- of a row: two fields, mixed in time ----

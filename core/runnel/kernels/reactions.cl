@@ -5,11 +5,13 @@
 #define BODY_COLUMNS 24
 #define BODY_SLOTS 4
 #define BODY_OF(s) ((int)(s)[31] - 1)  // -1: none
+#define DEFORMS(s) (as_uint((s)[29]) != 0U)
 
 // Of one particle: the bodies near it, their parts of the wall's gradient, and the changes that come back to them.
 typedef struct {
     __global const float *bodies;
     int used, body[BODY_SLOTS];
+    __global const float *row[BODY_SLOTS];  // of a deformable body: the only one it has
     float3 gradient[BODY_SLOTS], back[BODY_SLOTS];
 } reaction_t;
 
@@ -46,6 +48,7 @@ inline void note_share(reaction_t *r, __global const float *s, float4 one, float
     for (int k = 0; k < r->used; ++k) r->gradient[k] *= 1.0f - one.w;
     if (BODY_OF(s) < 0 || one.w == 0.0f) return;  // near the cluster, but not this particle: no slot
     const int k = body_slot(r, BODY_OF(s));
+    r->row[k] = s;
     r->gradient[k] += one.xyz * room;
     r->back[k] -= mended;
 }
@@ -66,17 +69,27 @@ inline float body_way(__global const float *b, int first, float3 x, float3 g)
          + ABSOLUTE(t.x) * b[first + 3] + ABSOLUTE(t.y) * b[first + 4] + ABSOLUTE(t.z) * b[first + 5];
 }
 
+// The same of a deformable body, whose vertices yield each by itself: to pressure, to contact. It stands in the world.
+inline float3 vertex_way(__global const float *s, float3 x)
+{
+    return sample_words(FIRST_FIELD(s), as_uint(s[29]) - as_uint(s[26]), x);
+}
+
 // Share of a change along n that a particle makes, the rest being the body's.
 inline float yielding(reaction_t *r, __global const float *s, float3 x, float3 n)
 {
-    return BODY_OF(s) < 0 ? 1.0f : 1.0f / (1.0f + body_way(r->bodies + BODY_OF(s) * BODY_COLUMNS, 18, x, n));
+    if (BODY_OF(s) < 0) return 1.0f;
+    if (DEFORMS(s)) return 1.0f / (1.0f + vertex_way(s, x).y);
+    return 1.0f / (1.0f + body_way(r->bodies + BODY_OF(s) * BODY_COLUMNS, 18, x, n));
 }
 
 // B_i: how far bodies yield to the pressure of a particle and of all others with it.
 inline float pressure_yield(reaction_t *r, float3 x)
 {
     float way = 0.0f;
-    for (int k = 0; k < r->used; ++k) way += body_way(r->bodies + r->body[k] * BODY_COLUMNS, 12, x, r->gradient[k]);
+    for (int k = 0; k < r->used; ++k)
+        way += DEFORMS(r->row[k]) ? length3(r->gradient[k]) * vertex_way(r->row[k], x).x
+                                  : body_way(r->bodies + r->body[k] * BODY_COLUMNS, 12, x, r->gradient[k]);
     return way;
 }
 

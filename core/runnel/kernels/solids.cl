@@ -9,7 +9,9 @@
 #define IS_SHELL(s) ((s)[28] > 0.0f)
 #define IS_CONTAINER(s) ((int)(s)[0] == BOX && (s)[1] < 0.0f)  // whose walls act each by itself
 #define TWIN_BIT 0x80000000U
-#define IS_NEAR(near, s) ((near) & (1U << MIN(s, 30U)))
+// Up to 30 solids have a bit each; of more, those from 14 on share 16 bits in turn. Twin: backends/base.py.
+#define NEAR_BIT(s) (1U << ((s) < 14U ? (s) : 14U + (((s) - 14U) & 15U)))
+#define IS_NEAR(near, s) ((near) & NEAR_BIT(s))
 
 inline float3 to_local(__global const float *s, float3 v)
 {
@@ -133,17 +135,28 @@ inline float solid_clearance(__global const float *s, float3 x)
 {
     float3 n;
     if ((int)s[0] != FIELD) return solid_distance(s, x, &n);
-    return s[5] * row_clearance(s, to_local(s, x - solid_origin(s)) / s[5]);
+    return s[5] * row_clearance(s, to_local(s, x - solid_origin(s)) / s[5]) - s[30];
 }
 
-// Bits of the solids (the last of them share bit 30) whose surface may come within `margin` of the box low..high.
+// Whether a ball around a solid box, sphere or cylinder is farther than `reach`: told at once. Of others nothing is known.
+inline int is_beyond(__global const float *s, float3 x, float reach)
+{
+    const int kind = (int)s[0];
+    const float3 away = x - solid_origin(s);
+    const float far = reach + s[28] + root_of(s[5] * s[5] + s[6] * s[6] + s[7] * s[7]);
+    return s[1] > 0.0f && kind != PLANE && kind != FIELD && dot3(away, away) > far * far;
+}
+
+// Bits of the solids whose surface may come within `margin` of the box low..high.
 inline uint solids_near(__global const float *solids, uint solid_count, float3 low, float3 high, float margin)
 {
     const float3 centre = 0.5f * (low + high), half_size = 0.5f * (high - low);
     const float reach = length3(half_size) + margin;
     uint near = 0;
     for (uint s = 0; s < solid_count; ++s) {
-        if (solid_clearance(solids + s * SOLID_COLUMNS, centre) < reach) near |= 1U << MIN(s, 30U);
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        if (is_beyond(row, centre, reach)) continue;
+        if (solid_clearance(row, centre) < reach) near |= NEAR_BIT(s);
     }
     return near;
 }
@@ -169,7 +182,7 @@ FORCE_INLINE real distance_bound(__global const float *s, real x, real y, real z
         const float inverse = 1.0f / s[5];
         FOR_LANES {
             const float3 point = (float3)(LANE_OF(lx), LANE_OF(ly), LANE_OF(lz)) * inverse;
-            LANE_OF(phi) = s[5] * row_bound(s, point, LANE_OF(enough) * inverse);
+            LANE_OF(phi) = s[5] * row_bound(s, point, (LANE_OF(enough) + s[30]) * inverse) - s[30];
         }
         return phi;
     }
@@ -183,7 +196,7 @@ FORCE_INLINE lanes_mask lanes_at_walls(__global const float *solids, uint solid_
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
         const lanes_mask within = distance_bound(solids + s * SOLID_COLUMNS, x, y, z, h) < h;
-        felt |= within ? (lanes_mask)(1 << MIN(s, 30U)) : (lanes_mask)(0);
+        felt |= within ? (lanes_mask)((int)NEAR_BIT(s)) : (lanes_mask)(0);
     }
     return felt;
 }

@@ -40,16 +40,38 @@ __kernel void apply_forces(
 #define MARCH_GAP 0.5f    // of the radius: as near as that, the surface is reached
 #define MARCH_LEAST 0.25f  // of the radius: no step is shorter
 
+#define MARCH_GROUP 8U    // particles of a work-item: those side by side in memory mostly are so in space
+#define MARCH_SOLIDS 32U  // that may be near them; if there are more, all are looked at
+
 typedef struct { float time; float3 normal, u; uint solid; } march_t;  // when a solid is met, its normal, way in the step, number
+
+// Solids that a group of particles may meet in a step, all of which can be passed.
+typedef struct { uint count; ushort at[MARCH_SOLIDS]; } ahead_t;
+#define SOLID_AHEAD(ahead, k) ((ahead)->count > MARCH_SOLIDS ? (k) : (uint)(ahead)->at[k])
+#define NO_SOLID_AHEAD(ahead, row) ((ahead)->count > MARCH_SOLIDS && !can_be_passed(row))
+
+// reach: how far from the centre something may be that any of the group meets.
+inline void find_ahead(__global const float *solids, uint solid_count, float3 centre, float reach, ahead_t *ahead)
+{
+    uint count = 0;
+    for (uint s = 0; s < solid_count; ++s) {
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        if (!can_be_passed(row) || is_beyond(row, centre, reach) || solid_clearance(row, centre) >= reach) continue;
+        if (count < MARCH_SOLIDS) ahead->at[count] = (ushort)s;
+        ++count;
+    }
+    ahead->count = count > MARCH_SOLIDS ? MAX(solid_count, MARCH_SOLIDS + 1U) : count;
+}
 
 // Where a particle at p, with `left` of the step to go and moving by `way` in all of it, meets which solid next.
 // Solids stand where they end up: seen from there, a point at rest on a solid comes from p + u dt left.
-inline march_t nearest_ahead(__global const float *solids, uint solid_count, float3 p, float3 way, float left, float dt, float radius)
+inline march_t nearest_ahead(__global const float *solids, const ahead_t *ahead, float3 p, float3 way, float left, float dt, float radius)
 {
     march_t first = {3e38f, (float3)(0.0f), (float3)(0.0f), 0U};
-    for (uint s = 0; s < solid_count; ++s) {
+    for (uint k = 0; k < ahead->count; ++k) {
+        const uint s = SOLID_AHEAD(ahead, k);
         __global const float *row = solids + s * SOLID_COLUMNS;
-        if (!can_be_passed(row)) continue;
+        if (NO_SOLID_AHEAD(ahead, row)) continue;
         const float3 u = dt * solid_velocity(row, p);
         float3 n;
         const float phi = solid_distance(row, p + left * u, &n);
@@ -62,19 +84,59 @@ inline march_t nearest_ahead(__global const float *solids, uint solid_count, flo
     return first;
 }
 
-// Does contact alone bring x back to where it came from? Then nothing has to be done here.
-inline int comes_back(__global const float *solids, uint solid_count, float3 x, float3 normal, float radius)
+// Whether any of the solids is near enough, and the way long enough, to be passed through.
+inline int is_fast(__global const float *solids, const ahead_t *ahead, float3 p, float3 way, float dt, float radius)
 {
-    for (uint s = 0; s < solid_count; ++s) {
-        __global const float *row = solids + s * SOLID_COLUMNS;
+    for (uint k = 0; k < ahead->count; ++k) {
+        __global const float *row = solids + SOLID_AHEAD(ahead, k) * SOLID_COLUMNS;
+        if (NO_SOLID_AHEAD(ahead, row)) continue;
+        const float3 u = dt * solid_velocity(row, p);
+        const float length = length3(way - u);
+        if (length <= radius || solid_clearance(row, p + u) >= length + radius) continue;
         float3 n;
-        if (!can_be_passed(row)) continue;
+        const float phi = solid_distance(row, p + u, &n);
+        if (phi > 0.0f && phi < length + radius) return 1;
+    }
+    return 0;
+}
+
+// Does contact alone bring x back to where it came from? Then nothing has to be done here.
+inline int comes_back(__global const float *solids, const ahead_t *ahead, float3 x, float3 normal, float radius)
+{
+    for (uint k = 0; k < ahead->count; ++k) {
+        __global const float *row = solids + SOLID_AHEAD(ahead, k) * SOLID_COLUMNS;
+        float3 n;
+        if (NO_SOLID_AHEAD(ahead, row)) continue;
         const float phi = solid_distance(row, x, &n);
         // In what may be thin, not far from the surface: pressure would push it on to the other side.
         const float deepest = (int)row[0] == FIELD || IS_SHELL(row) ? -0.5f : -2.0f;
         if (phi < radius) return phi > deepest * radius && dot3(n, normal) > 0.8f;
     }
     return 0;
+}
+
+// Velocity of a particle at `start` that meets solids, as they stop it; w: the normal speed it lost. met: the first of them.
+inline float4 stopped_velocity(
+    __global const float *solids, const ahead_t *ahead, float3 start, float3 velocity, float dt, float radius, uint *met REACTION_ARGUMENT)
+{
+    float3 p = start, way = dt * velocity, hit = (float3)(0.0f);
+    float left = 1.0f, lost = 0.0f;
+    for (uint k = 0; k < MARCH_STEPS && left > 0.0f; ++k) {
+        const march_t next = nearest_ahead(solids, ahead, p, way, left, dt, radius);
+        if (next.time == 0.0f) {  // reached: the rest of the way goes along the surface
+            const float into = dot3(way - next.u, next.normal);
+            if (lost == 0.0f) { hit = next.normal; *met = next.solid; }
+            lost = MAX(lost, -into / dt);
+            way -= into * next.normal;
+            continue;
+        }
+        const float time = MIN(next.time, left);
+        p += time * way;
+        left -= time;
+    }
+    if (lost == 0.0f || comes_back(solids, ahead, start + dt * velocity, hit, radius)) return (float4)(velocity, 0.0f);
+    const float share = YIELD(solids + *met * SOLID_COLUMNS, p, hit);
+    return (float4)((1.0f - share) * velocity + share * (in_scene_plane(p - start) / dt), share * lost);
 }
 
 // fastest: no point of a solid moves faster [m/s].
@@ -90,62 +152,42 @@ __kernel void stop_at_solids(
 #endif
     const uint count, const float dt, const float fastest)
 {
-    const uint i = get_global_id(0);
-    if (i >= count) return;
-    const float radius = material_in[i].x / SUPPORT;
-    float4 velocity = v[i];
-    velocity.w = 0.0f;
-    if (dt * (length3(velocity.xyz) + fastest) <= radius) {  // most: contact finds them
+    const uint first = get_global_id(0) * MARCH_GROUP, end = MIN(first + MARCH_GROUP, count);
+    uint fast = 0;  // bits of those that are: of most, contact finds the solids
+    float3 low = (float3)(3e38f), high = (float3)(-3e38f);
+    float reach = 0.0f;
+    for (uint i = first; i < end; ++i) {
+        const float radius = material_in[i].x / SUPPORT, way = dt * (length3(v[i].xyz) + fastest);
         v[i].w = 0.0f;
 #if BODIES
         back_out[i].w = -1.0f;
 #endif
-        return;
+        if (way <= radius) continue;
+        fast |= 1U << (i - first);
+        const float3 x = x_in[i].xyz;
+        low = (float3)(MIN(low.x, x.x), MIN(low.y, x.y), MIN(low.z, x.z));
+        high = (float3)(MAX(high.x, x.x), MAX(high.y, x.y), MAX(high.z, x.z));
+        reach = MAX(reach, way + dt * fastest + 2.0f * radius);  // pushed by one solid, it may meet another
     }
-    const float3 start = x_in[i].xyz;
-    float3 p = start, way = dt * velocity.xyz, hit = (float3)(0.0f);
-    float left = 1.0f, lost = 0.0f;
-    uint met = 0;
-    int fast = 0;
-    for (uint s = 0; s < solid_count; ++s) {
-        __global const float *row = solids + s * SOLID_COLUMNS;
-        if (!can_be_passed(row)) continue;
-        const float3 u = dt * solid_velocity(row, p);
-        const float length = length3(way - u);
-        if (length <= radius) continue;
-        if (solid_clearance(row, p + u) >= length + radius) continue;
-        float3 n;
-        const float phi = solid_distance(row, p + u, &n);
-        fast |= phi > 0.0f && phi < length + radius;
-    }
-    for (uint k = 0; fast && k < MARCH_STEPS && left > 0.0f; ++k) {
-        const march_t next = nearest_ahead(solids, solid_count, p, way, left, dt, radius);
-        if (next.time == 0.0f) {  // reached: the rest of the way goes along the surface
-            const float into = dot3(way - next.u, next.normal);
-            if (lost == 0.0f) { hit = next.normal; met = next.solid; }
-            lost = MAX(lost, -into / dt);
-            way -= into * next.normal;
-            continue;
-        }
-        const float time = MIN(next.time, left);
-        p += time * way;
-        left -= time;
-    }
-    if (lost > 0.0f && !comes_back(solids, solid_count, start + dt * velocity.xyz, hit, radius)) {
+    if (!fast) return;
+    ahead_t ahead;
+    find_ahead(solids, solid_count, 0.5f * (low + high), 0.5f * length3(high - low) + reach, &ahead);
+    if (ahead.count == 0) return;
+    for (uint i = first; i < end; ++i) {
+        if (!(fast & (1U << (i - first)))) continue;
+        const float radius = material_in[i].x / SUPPORT;
+        const float3 start = x_in[i].xyz, before = v[i].xyz;
+        if (!is_fast(solids, &ahead, start, dt * before, dt, radius)) continue;
         NEW_REACTION(bodies);
-        __global const float *row = solids + met * SOLID_COLUMNS;
-        const float share = YIELD(row, p, hit);
-        const float3 before = velocity.xyz;
-        velocity.xyz = (1.0f - share) * before + share * (in_scene_plane(p - start) / dt);
-        velocity.w = share * lost;
+        uint met = 0;
+        const float4 after = stopped_velocity(solids, &ahead, start, before, dt, radius, &met PASS_REACTION);
+        if (after.w <= 0.0f) continue;
+        v[i] = after;
 #if BODIES
         const float mass = fluids_in[PHASE(i)].RHO0 * material_in[i].y;
-        back_out[i] = (float4)(mass * (before - velocity.xyz), (float)BODY_OF(row));
-    } else {
-        back_out[i].w = -1.0f;
+        back_out[i] = (float4)(mass * (before - after.xyz), (float)BODY_OF(solids + met * SOLID_COLUMNS));
 #endif
     }
-    v[i] = velocity;
 }
 
 #define NUDGE 1e-3f  // of the distance of contact: a push below that is none

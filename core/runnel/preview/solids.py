@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,11 +88,6 @@ def gather(
         lowest, slack = bounds[0][up], 0.05 * (bounds[1][up] - bounds[0][up])
         props.floor = min(bottoms) if lowest > min(bottoms) - slack else float(lowest)
     return props
-
-
-def body_path(folder: Path, collider: int, frame: int) -> Path:
-    """Where the mesh of a deformable body lies in a cache; by its collider's number."""
-    return folder / "bodies" / f"collider_{collider}_{frame:06d}.ply"
 
 
 def with_bodies(

@@ -67,7 +67,7 @@ class Simulation:
         self._clock = Clock(scene)
         self._solids, self._sinks = Solids(scene), Sinks(scene)
         self.bodies = bodies_of(scene, self._solids)  # None: the fluid moves none
-        self.deformables = deformables_of(scene, self._solids)
+        self.deformables = deformables_of(scene, self._solids, self.bodies)
         self._wet = WetMaps(scene, self._solids)
         self._low, self._high = kill_bounds(scene)
         self._emitters, self._nozzles = emitters(scene), Nozzles(scene)
@@ -75,11 +75,12 @@ class Simulation:
         self._limits = Iterations(*scene.solver.iterations, scene.solver.tolerance)
         self._model = make_model(scene)
         volumes = fill_volumes(scene)
-        if self.bodies is not None:
-            volumes = [
-                (i, select(births, self.bodies.leave_room(births["position"], births["volume"])))
-                for i, births in volumes
-            ]
+        for bodies in (self.bodies, self.deformables):
+            if bodies is not None:
+                volumes = [
+                    (i, select(births, bodies.leave_room(births["position"], births["volume"])))
+                    for i, births in volumes
+                ]
         self._survey: Survey | None = None  # of the last step
         self._plan = Plan()
         self._pressure_speed = 0.0  # of the frame under way [m/s]
@@ -323,7 +324,8 @@ class Simulation:
         if len(self._wet):
             x, volume = (self._backend.read(name) for name in ("position", "volume"))
             rows = fields.solids if self.bodies is None else self.bodies.rows(fields.solids)
-            self._wet.step(rows, x, volume, end, dt)
+            shapes = {} if self.deformables is None else self.deformables.shapes()
+            self._wet.step(rows, x, volume, end, dt, shapes)
         self._emit(end)
         return report
 

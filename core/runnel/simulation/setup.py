@@ -46,13 +46,13 @@ def bodies_of(scene: Scene, solids: Solids) -> RigidBodies | None:
     return RigidBodies(scene, solids)
 
 
-def deformables_of(scene: Scene, solids: Solids) -> SoftBodies | None:
+def deformables_of(scene: Scene, solids: Solids, rigid: RigidBodies | None) -> SoftBodies | None:
     """The bodies that the fluid deforms; None where a scene has none."""
     if all(part.body != "deformable" for part in scene.colliders):
         return None
     from ..bodies.soft import SoftBodies
 
-    return SoftBodies(scene, solids)
+    return SoftBodies(scene, solids, rigid)
 
 
 def _column(values: list[float]) -> NDArray[np.float32]:

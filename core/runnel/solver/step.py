@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import Array, Backend, Contributions, Survey
+from ..backends.base import Array, Backend, Contributions, Surroundings, Survey
 from .acceleration import MARGIN, Plan, cycles, weights
 from .model import Model
 
@@ -60,7 +60,7 @@ class Bodies(Protocol):
 
 
 class Deformables(Protocol):
-    """Solids that the fluid moves and deforms, from step to step."""
+    """Solids that the fluid moves and deforms; they take part in a step's iterations too."""
 
     first: int  # number of the first, from 0
 
@@ -69,16 +69,19 @@ class Deformables(Protocol):
         """As of Backend.set_bodies."""
 
     def rows(self, base: Array) -> Array:
-        """Solids with the bodies where the step ends."""
+        """Solids with the bodies where the step, as it stands, takes them."""
 
     def fields(self, base: Sequence[SparseField]) -> tuple[SparseField, ...]:
         """The same of fields."""
 
-    def take(self, given: Contributions) -> None:
-        """Take in Backend.contributions, as momentum."""
+    def weigh(self, around: Surroundings, slope: NDArray[np.float64], bold: float) -> None:
+        """Take in which particles are around; slope of the share of walls, largest eigenvalue."""
 
-    def finish(self, read: Callable[..., Any], write: Callable[..., None]) -> None:
-        """The step is done: share the momentum with the particles."""
+    def take(self, found: Contributions) -> bool:
+        """Take in Backend.contributions, as momentum; whether there was anything."""
+
+    def arrive(self) -> None:
+        """Corrections are done."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +204,7 @@ class _Coupling:
         self._bodies, self._soft, self._dt = fields.bodies, fields.deformables, dt
         # The weights of iterations are safe up to this eigenvalue: bodies need not stay below 1.
         self._bold = MARGIN * model.calibration.largest_eigenvalue
+        self._slope = np.asarray(model.calibration.wall_slope, np.float64)
 
     def place(self) -> None:
         """Solids where the step, as it stands, takes them."""
@@ -218,50 +222,57 @@ class _Coupling:
             self._backend.set_bodies(np.concatenate(tables))
 
     def finish(self) -> None:
-        if self._soft is not None:
-            with self.watch.stage("bodies"):
-                self._soft.finish(self._backend.read, self._backend.write)
         if self._bodies is not None:
             self._bodies.finish()
 
     def weigh(self) -> None:
-        if self._bodies is not None:
-            with self.watch.stage("bodies"):
+        if self._bodies is None and self._soft is None:
+            return
+        with self.watch.stage("bodies"):
+            if self._bodies is not None:
                 loads = self._rigid(self._backend.weigh_bodies())
                 loads[:, :6] /= self._bold
                 self._bodies.weigh(loads)
+            if self._soft is not None:
+                around = self._backend.surroundings(self._soft.first)
+                self._soft.weigh(around, self._slope, self._bold)
                 self.place()
+            else:
+                self._set_table()  # nothing has moved
 
     def push(self) -> None:
-        with self.watch.stage("bodies"):
-            self._take_soft(self._dt)
-            if self._bodies is not None:
-                self._take(self._bodies.push)
+        """Back to bodies what corrections did."""
+        self._give(self._dt, None if self._bodies is None else self._bodies.push)
+
+    def strike(self) -> None:
+        """Back to bodies what changes of velocities did."""
+        self._give(1.0, None if self._bodies is None else self._bodies.strike)
 
     def arrive(self) -> None:
+        if self._soft is not None:
+            self._soft.arrive()
         if self._bodies is not None:
             self._bodies.arrive()
             self._set_table()
 
-    def strike(self) -> None:
-        with self.watch.stage("bodies"):
-            self._take_soft(1.0)
-            if self._bodies is not None:
-                self._take(self._bodies.strike)
-
-    def _take_soft(self, dt: float) -> None:
-        if self._soft is not None:
-            found = self._backend.contributions(self._soft.first)
-            self._soft.take(found._replace(given=found.given / dt))
-
     def _rigid(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         return sums if self._soft is None else sums[: self._soft.first]
 
-    def _take(self, what: Callable[[NDArray[np.float64]], None]) -> None:
-        sums = self._rigid(self._backend.reactions())
-        if sums.any():
-            what(sums)
-            self.place()
+    def _give(self, dt: float, take: Callable[[NDArray[np.float64]], None] | None) -> None:
+        if self._bodies is None and self._soft is None:
+            return
+        with self.watch.stage("bodies"):
+            moved = False
+            if self._soft is not None:
+                found = self._backend.contributions(self._soft.first)
+                moved = self._soft.take(found._replace(given=found.given / dt))
+            if take is not None:
+                sums = self._rigid(self._backend.reactions())
+                if sums.any():
+                    take(sums)
+                    moved = True
+            if moved:
+                self.place()
 
 
 def _solve_density(

@@ -17,10 +17,12 @@ from ..base import (
     SOLID_COLUMNS,
     SPEED_BINS,
     Contributions,
+    Surroundings,
     Survey,
     bulk_speed,
     can_be_passed,
     fastest_point,
+    near_bit,
 )
 from .program import (
     CLUSTER,
@@ -41,11 +43,14 @@ if TYPE_CHECKING:
     from ...fields.grid import SparseField
 
 TILES_CPU, TILES_GPU = 32, 512
+MARCH_GROUP = 8  # particles of a work-item of stop_at_solids, as in velocity.cl
 BODY_SLOTS = 4  # bodies of a particle, as in reactions.cl
 GRID = np.dtype([("inverse", "f4"), ("low", "i4", 3), ("bits", "i4"), ("shift", "i4")])  # grid_t
 
 u32 = np.uint32
 f32 = np.float32
+
+NO_CONTRIBUTIONS = Contributions(np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 3)))
 
 
 class OpenCLBackend(DeviceState):
@@ -77,9 +82,9 @@ class OpenCLBackend(DeviceState):
         self._rest_speed = 0.0
         self._solid_count = 0
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
+        self._around: tuple[Any, int] | None = None  # clusters near deformables, their rows
         self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
         self._passable = False  # any of the solids, by what is fast
-        self._solid_speed = 0.0  # of the fastest point of a solid, at most [m/s]
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
         self._reach = f32(0)  # kernel radius that its table is for
@@ -169,9 +174,9 @@ class OpenCLBackend(DeviceState):
         self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
-        self._solid_speed = fastest_point(solids, fields) if self._passable else 0.0
-        moved = (s for s, row in enumerate(solids) if row[BODY] > 0)
-        self._body_bits = sum({1 << min(s, 30) for s in moved})
+        self._given = solids, fields
+        self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(solids[:, BODY] > 0)})
+        self._body_of = solids[:, BODY].copy()
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
         if len(bodies) != self._body_count:
@@ -219,29 +224,59 @@ class OpenCLBackend(DeviceState):
         return self._body_sums()[:, :6]
 
     def contributions(self, first: int) -> Contributions:
-        places, slots, everywhere = self._acted
-        n = self._rows if slots else 0
-        stored = self._fetch("back", np.float32, 4, slots * self.capacity if n else 0)
-        back = stored.reshape(slots or 1, -1, 4)
-        known = np.ones(n, bool)
-        if not everywhere and n:
+        _, slots, everywhere = self._acted
+        if not slots or not self._rows:
+            return NO_CONTRIBUTIONS
+        if everywhere:  # ahead of the neighbours
+            back = self._fetch("back", np.float32, 4)
+            rows = np.flatnonzero(back[:, 3] >= first)
+            if not len(rows):
+                return NO_CONTRIBUTIONS
+            back = back[None, rows]
+            x, v = (self._fetch(name, np.float32, 4)[rows, :3] for name in ("x", "v"))
+            at = x.astype(np.float64) + self._dt * v
+        else:
+            back = self._gather("back", first, slots)
+            at = self._gather("xp", first)[0, :, :3].astype(np.float64)
+        known = np.logical_and.accumulate(back[..., 3] >= 0, axis=0)  # later ones are old
+        slot, row = np.nonzero(known & (back[..., 3] >= first))
+        chosen = back[slot, row].astype(np.float64)
+        return Contributions(chosen[:, 3].astype(np.int64), at[row], chosen[:, :3])
+
+    def surroundings(self, first: int) -> Surroundings:
+        material, x = (self._gather(name, first)[0] for name in ("material", "xp"))
+        own = material[:, 0] > 0
+        material, x = material[own], x[own, :3].astype(np.float64)
+        h, volume = material[:, 0].astype(np.float64), material[:, 1].astype(np.float64)
+        phase = np.ascontiguousarray(material[:, 2]).view(np.uint32)
+        return Surroundings(
+            x, h, volume, self.model.rest_density.astype(np.float64)[phase] * volume
+        )
+
+    def _gather(self, name: str, first: int, slots: int = 1) -> NDArray[np.float32]:
+        """(slots, n, 4) of particles in clusters near bodies from number `first` on; what is no
+        particle is (0, 0, 0, -1)."""
+        if self._around is None:
+            bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > first)})
             near = self._fetch("near", np.uint32, 1, self._clusters)[:, 0]
-            known = np.repeat((near & u32(self._body_bits)) > 0, CLUSTER)[:n]
-        rows, numbers = [], []
-        for k in range(len(back)):
-            known = known & (back[k, :n, 3] >= 0)
-            found = np.flatnonzero(known & (back[k, :n, 3] >= first))
-            rows.append(found)
-            numbers.append(np.full(len(found), k))
-            if not known.any():
-                break
-        at, slot = np.concatenate(rows), np.concatenate(numbers)
-        material = self._fetch("material", np.float32, 4)[at]
-        phase, ids = material[:, 2].view(np.uint32), material[:, 3].view(np.uint32)
-        mass = self.model.rest_density.astype(np.float64)[phase] * material[:, 1]
-        where = self._fetch(places, np.float32, 4)[at, :3].astype(np.float64)
-        chosen = back[slot, at].astype(np.float64)
-        return Contributions(ids, chosen[:, 3].astype(np.int64), mass, where, chosen[:, :3])
+            found = np.flatnonzero(near & u32(bits)).astype(np.uint32)
+            self._around = self._upload(found), CLUSTER * len(found)
+        clusters, rows = self._around
+        size = 16 * slots * rows
+        if "of_bodies" not in self._buffers or self._buffers["of_bodies"].size < size:
+            self._buffers["of_bodies"] = self._allocate(size + size // 4)
+        self._run(
+            self._program(),
+            "gather_rows",
+            rows,
+            clusters,
+            *self._take(f"{name} of_bodies"),
+            u32(slots),
+            u32(self.capacity),
+            u32(rows),
+            u32(self._rows),
+        )
+        return self._fetch("of_bodies", np.float32, 4, slots * rows).reshape(slots, rows, 4)
 
     def _body_sums(self) -> NDArray[np.float64]:
         """Sums over tiles, in their order."""
@@ -287,14 +322,14 @@ class OpenCLBackend(DeviceState):
         self._run(
             self._program(),
             "stop_at_solids",
-            self._rows,
+            -(-self._rows // MARCH_GROUP),
             *self._of_bodies("fluids"),
             *self._take("material x v solids"),
             u32(self._solid_count),
             *self._of_bodies("bodies back"),
             u32(self._rows),
             f32(self._dt),
-            f32(self._solid_speed),
+            f32(fastest_point(*self._given)),
         )
 
     def find_neighbors(self) -> None:
@@ -323,6 +358,7 @@ class OpenCLBackend(DeviceState):
             self._reorder(program)
         self._place_predicted(program)
         self._build_lists(program, grid)
+        self._around = None
 
     def _extent(self) -> tuple[list[int], int]:
         """Lowest cell and the bits per axis of all predicted positions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ...errors import DeviceError
 from ...particles import CAPACITIES
 from ...solver.model import Model
-from ..base import FIELD, SOLID_COLUMNS, same_fields
+from ..base import FIELD, SOLID_COLUMNS, same_layouts
 from .program import CLUSTER, SLOT
 
 if TYPE_CHECKING:
@@ -68,6 +69,23 @@ CHANNELS: dict[str, tuple[str, Any, int, slice | int]] = {
 }
 
 
+@dataclass(frozen=True)
+class Placed:
+    """Fields on the device, behind the rows of a table of solids."""
+
+    fields: tuple[SparseField, ...] = ()
+    starts: list[int] = field(default_factory=list)  # words; the end of the last one too
+    moving: list[int] = field(default_factory=list)  # where fields.packed.moving_words go
+    count: int = -1  # rows ahead of them
+
+
+NOTHING_PLACED = Placed()
+
+
+def words_of_floats(values: NDArray[np.float32]) -> NDArray[np.uint32]:
+    return np.ascontiguousarray(values, np.float32).reshape(-1).view(np.uint32)
+
+
 class DeviceState:
     """Buffers of one device and the particles in them."""
 
@@ -84,8 +102,7 @@ class DeviceState:
         self.radix_bits = radix_bits
         self._radii: set[float] = set()
         self._buffers: dict[str, Any] = {}
-        # Of tables of solids: fields on the device, where they begin, rows ahead of them.
-        self._placed: dict[str, tuple[tuple[SparseField, ...], list[int], int]] = {}
+        self._placed: dict[str, Placed] = {}  # of tables of solids
         self.capacity = 0
         self.count = 0
         self._rows = 0  # with the dead
@@ -150,28 +167,57 @@ class DeviceState:
     ) -> None:
         """Rows of solids and, behind them, their fields, which go to the device only if they are
         not there yet. A row says how many words from itself its fields begin."""
-        known, starts, capacity = self._placed.get(name, ((), [], -1))
         count = max(1, len(rows))
-        if capacity != count or not same_fields(known, fields):
-            words: NDArray[np.uint32] = np.zeros(0, np.uint32)
-            if fields:
-                from ...fields.packed import pack
-
-                words, starts = pack(fields)
-            self._buffers.pop(name, None)
-            self._buffers[name] = self._allocate(4 * (count * SOLID_COLUMNS + len(words)))
-            if len(words):
-                offset = 4 * count * SOLID_COLUMNS
-                self._cl.enqueue_copy(self.queue, self._buffers[name], words, dst_offset=offset)
-            self._placed[name] = (tuple(fields), starts, count)
+        placed = self._placed.get(name, NOTHING_PLACED)
+        if placed.count != count or not same_layouts(placed.fields, fields):
+            placed = self._place_fields(name, fields, count)
+        else:
+            placed = self._move_fields(name, fields, placed)
+        self._placed[name] = placed
         table = np.zeros((count, SOLID_COLUMNS), np.float32)
         table[: len(rows)] = rows
         for i in np.flatnonzero(table[:, 0] == FIELD):
+            ahead = (count - int(i)) * SOLID_COLUMNS
             for column in (26, 27):
-                ahead = (count - int(i)) * SOLID_COLUMNS
-                start = starts[int(rows[i, column])]
+                start = placed.starts[int(rows[i, column])]
                 table[i, column : column + 1].view(np.uint32)[0] = ahead + start
+            number = int(rows[i, 26])
+            yields = fields[number].yields
+            if yields is not None:
+                start = placed.starts[number + 1] - yields.size
+                table[i, 29:30].view(np.uint32)[0] = ahead + start
         self._cl.enqueue_copy(self.queue, self._buffers[name], table)
+
+    def _place_fields(self, name: str, fields: Sequence[SparseField], count: int) -> Placed:
+        words: NDArray[np.uint32] = np.zeros(0, np.uint32)
+        starts: list[int] = []
+        if fields:
+            from ...fields.packed import pack
+
+            words, starts = pack(fields)
+        self._buffers.pop(name, None)
+        self._buffers[name] = self._allocate(4 * (count * SOLID_COLUMNS + len(words)))
+        if len(words):
+            offset = 4 * count * SOLID_COLUMNS
+            self._cl.enqueue_copy(self.queue, self._buffers[name], words, dst_offset=offset)
+        moving = [start + int(words[start + 10]) for start in starts]
+        return Placed(tuple(fields), [*starts, len(words)], moving, count)
+
+    def _move_fields(self, name: str, fields: Sequence[SparseField], placed: Placed) -> Placed:
+        """Those whose surface has moved a little: only what that changes goes to the device."""
+        from ...fields.packed import moving_words
+
+        first = placed.count * SOLID_COLUMNS
+        for n, (old, new) in enumerate(zip(placed.fields, fields, strict=True)):
+            if old is new:
+                continue
+            parts = [(placed.moving[n], moving_words(new))]
+            if new.yields is not None and new.yields is not old.yields:
+                parts.append((placed.starts[n + 1] - new.yields.size, words_of_floats(new.yields)))
+            for start, words in parts:
+                offset = 4 * (first + start)
+                self._cl.enqueue_copy(self.queue, self._buffers[name], words, dst_offset=offset)
+        return replace(placed, fields=tuple(fields))
 
     def _reserve(self, rows: int) -> None:
         """Room for `rows` particles and ghosts in the last cluster, in steps (P004 7)."""

@@ -23,6 +23,7 @@ from ..base import (
     SPEED_BINS,
     Array,
     Contributions,
+    Surroundings,
     Survey,
     bulk_speed,
     can_be_passed,
@@ -143,7 +144,14 @@ class ReferenceBackend:
         rows, bodies = np.nonzero((self._back[:, first:] != 0).any(axis=2))
         mass, bodies = self._mass()[rows], bodies + first
         given = mass[:, None] * self._back[rows, bodies]
-        return Contributions(self._data["id"][rows], bodies, mass, self._arms[rows], given)
+        return Contributions(bodies, self._data["predicted"][rows].astype(np.float64), given)
+
+    def surroundings(self, first: int) -> Surroundings:
+        d = self._data
+        x, h, volume = (
+            d[name].astype(np.float64) for name in ("predicted", "kernel_radius", "volume")
+        )
+        return Surroundings(x, h, volume, self._mass())
 
     def _no_reactions(self, at: NDArray[Any]) -> NDArray[np.float64]:
         """Room for what bodies get of a pass that acts at these places."""
@@ -212,7 +220,9 @@ class ReferenceBackend:
         else:  # a crowd has more and closer neighbours
             stiffness = softest / np.maximum(total, 1) ** 3
         if len(self._bodies):
-            stiffness /= 1 + stiffness * solids.body_shares(self._bodies, x, self._parts)
+            stiffness /= 1 + stiffness * solids.body_shares(
+                self._solids, self._bodies, x, self._parts
+            )
         d["multiplier"][:], d["change"][:] = density.next_multiplier(
             d["multiplier"],
             d["change"],

@@ -95,7 +95,7 @@ def resolve_contacts(
             f = 1.0
             if w.rows[c, BODY] > 0.0 and (d[0] != 0.0 or d[1] != 0.0 or d[2] != 0.0):
                 n = unit(d[0], d[1], d[2])
-                f = yielding(w.rows[c], bodies, (x[i, 0], x[i, 1], x[i, 2]), n)
+                f = yielding(w, c, bodies, (x[i, 0], x[i, 1], x[i, 2]), n)
             for axis in range(3):
                 if axis != ignored_axis:
                     x[i, axis] += f * d[axis]
@@ -257,7 +257,7 @@ def wall_response(
                 if arriving >= -rest_speed or pushed <= NUDGE * stop[i]:
                     arriving = 0.0
                 relative = (v[i, 0] - u[0], v[i, 1] - u[1], v[i, 2] - u[2])
-                f = yielding(s, bodies, (x0, x1, x2), n)
+                f = yielding(w, c, bodies, (x0, x1, x2), n)
                 keep, left = rubbed(skin, n, relative, pushed, dt, f), glued(skin, dt, f)
                 after = respond(skin, n, relative, arriving, touches, keep, left, f)
                 for axis in range(3):

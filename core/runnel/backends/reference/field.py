@@ -31,12 +31,13 @@ class World(NamedTuple):
     ignored: NDArray[np.int64]  # (1,) axis that a 2D scene leaves out, or -1
     head: Doubles  # (fields, 7) origin, voxel, band, background, margin of the table
     dims: NDArray[np.int64]  # (fields, 3)
-    start: NDArray[np.int64]  # (fields, 4) first tile, leaf; first leaf of the channels or -1
+    start: NDArray[np.int64]  # (fields, 5) first tile, leaf; first leaf of the channels or -1
     table: NDArray[np.int32]  # as fields/packed.py writes it
     values: Singles  # (leaves, 729)
     walls: Singles  # (leaves, 729) psi of fields/walls.py
     velocity: Singles  # (leaves, 729, 3)
     surface: Singles  # (leaves, 729, 3) friction, bounce, stickiness
+    yields: Singles  # (leaves, 729, 3) of deformable bodies: to pressure, to contact
 
 
 def world_of(
@@ -48,11 +49,11 @@ def world_of(
     if isinstance(rows, World):
         return rows
     head = np.zeros((len(fields), 7))
-    dims, start = np.zeros((len(fields), 3), np.int64), np.zeros((len(fields), 4), np.int64)
+    dims, start = np.zeros((len(fields), 3), np.int64), np.zeros((len(fields), 5), np.int64)
     tables, values = [np.zeros(0, np.int32)], [np.zeros((0, 729), np.float32)]
     walls = [values[0]]
-    channels = [[np.zeros((0, 729, 3), np.float32)] for _ in range(2)]
-    place = np.zeros(4, np.int64)
+    channels = [[np.zeros((0, 729, 3), np.float32)] for _ in range(3)]
+    place = np.zeros(5, np.int64)
     for n, field in enumerate(fields):
         from ...fields.packed import far_table, margin_of  # scenes without fields do not need it
 
@@ -62,8 +63,8 @@ def world_of(
         tables.append(table)
         values.append(field.values)
         walls.append(field.values if field.wall is None else field.wall)
-        place += [len(field.table), field.leaves, 0, 0]
-        for k, channel in enumerate((field.velocity, field.surface)):
+        place += [len(field.table), field.leaves, 0, 0, 0]
+        for k, channel in enumerate((field.velocity, field.surface, field.yields)):
             if channel is None:
                 start[n, 2 + k] = -1
             else:

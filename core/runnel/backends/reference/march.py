@@ -125,7 +125,7 @@ def stop_at_solids(
             p = ahead(p, way, time)
             left -= time
         if lost > 0.0 and not comes_back(w, end, hit, radius[i]):
-            f = yielding(w.rows[first], bodies, p, hit)
+            f = yielding(w, first, bodies, p, hit)
             gone[i] = f * lost
             for axis in range(3):
                 if axis != w.ignored[0]:

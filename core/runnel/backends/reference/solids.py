@@ -352,15 +352,31 @@ def felt(b: Array, first: int, x: Vector, g: Vector) -> float:
 
 
 @inline
-def yielding(s: Array, bodies: Doubles, x: Vector, n: Vector) -> float:
+def deforms(w: World, c: int) -> bool:
+    s = w.rows[c]
+    return bool(s[BODY] > 0.0 and s[0] == FIELD and w.start[int(s[26]), 4] >= 0)
+
+
+@inline
+def vertex_way(w: World, c: int, x: Vector) -> Vector:
+    """`felt` of a deformable body, whose vertices yield each by itself; it stands in the world."""
+    n = int(w.rows[c, 26])
+    return channel(w, w.yields, w.start[n, 4], n, x[0], x[1], x[2])
+
+
+@inline
+def yielding(w: World, c: int, bodies: Doubles, x: Vector, n: Vector) -> float:
     """Share of a change along n that a particle makes, the rest being the body's."""
+    s = w.rows[c]
     if not s[BODY] > 0.0:
         return 1.0
+    if deforms(w, c):
+        return 1.0 / (1.0 + vertex_way(w, c, x)[1])
     return 1.0 / (1.0 + felt(bodies[int(s[BODY]) - 1], 18, x, n))
 
 
 @parallel
-def body_shares(bodies: Doubles, x: Array, parts: Doubles) -> Doubles:
+def body_shares(w: World, bodies: Doubles, x: Array, parts: Doubles) -> Doubles:
     """B_i of docs/theory/bodies.md: how far bodies yield to the pressure of particle i and of all
     others with it, along the parts (n, bodies, 3) of its gradient."""
     result = np.zeros(len(x))
@@ -369,6 +385,11 @@ def body_shares(bodies: Doubles, x: Array, parts: Doubles) -> Doubles:
         for k in range(len(bodies)):
             g = (parts[i, k, 0], parts[i, k, 1], parts[i, k, 2])
             result[i] += felt(bodies[k], 12, at, g)
+        for c in range(len(w.rows)):
+            if deforms(w, c):
+                p = parts[i, int(w.rows[c, BODY]) - 1]
+                size = math.sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2])
+                result[i] += size * vertex_way(w, c, at)[0]
     return result
 
 
