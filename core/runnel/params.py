@@ -272,6 +272,11 @@ class Solver:
         help="Stiffness of the density constraint: of a full neighbourhood, or of each particle's "
         "own (slower, the reference).",
     )
+    long_waves: bool = param(
+        False,
+        help="Take long waves of compression on a coarse grid: deep fluid keeps its volume with "
+        "fewer iterations. Not with bodies that the fluid moves.",
+    )
     reorder_interval: int = param(
         1, hard=(1, 1000), soft=(1, 20),
         help="Steps between full sorts of the particle data. A matter of speed only.",

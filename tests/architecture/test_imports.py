@@ -41,6 +41,7 @@ LAYERS = (
     "schema motion backends.devices",
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
+    "solver.coarse",
     "solver.step wetmap bodies",
     "simulation cache progress surfacing solids",
     "pilot",

@@ -18,6 +18,7 @@ import hashlib, sys
 from runnel.backends import devices
 devices.prepare_environment()
 import numpy as np
+from runnel.solver.coarse import CoarseLevel
 from tests.parity import scenes
 from tests.unit.reference_setup import chebyshev
 
@@ -38,8 +39,10 @@ for step in range({steps}):
     backend.predict(case.dt, case.gravity(), scenes.forces(case))
     backend.stop_at_solids()
     backend.find_neighbors()
-    for momentum, gain in chebyshev(model, 3):
-        backend.compute_pressure(momentum, gain)
+    for k, (momentum, gain) in enumerate(chebyshev(model, 3)):
+        backend.compute_pressure(momentum, gain, 1 - k / 3 if k else 0.0)
+        if k == 0:
+            backend.add_coarse(CoarseLevel(model), 3)
         backend.correct_positions(momentum == 0)
     error = backend.density_error()
     backend.update_velocities()

@@ -17,6 +17,7 @@ import runnel
 from runnel.backends.base import FORCE_COLUMNS, SOLID_COLUMNS, Backend
 from runnel.simulation.setup import make_model, open_backend
 from runnel.solver.acceleration import weights
+from runnel.solver.coarse import CoarseLevel
 
 from .setups import Floats, box, fluid, mass, run, scene, velocity, volume
 
@@ -88,14 +89,19 @@ def residues(m: Floats, at: Floats, change: Floats) -> tuple[float, float]:
     return float(linear), float(angular)
 
 
-def momentum_residues(dimensions: int, device: str, iterations: int) -> NDArray[np.float64]:
+def momentum_residues(
+    dimensions: int, device: str, iterations: int, long_waves: bool = False
+) -> NDArray[np.float64]:
     """(iterations, 2): residues of linear and angular momentum of each iteration."""
     it = mixed_scene(dimensions)
     backend, m = begin(it, disordered(dimensions), device, dt=0.005)
     rows = []
-    for momentum, gain in weights(make_model(it).calibration, iterations, 0.0):
+    model = make_model(it)
+    for k, (momentum, gain) in enumerate(weights(model.calibration, iterations, 0.0)):
         before = backend.read("predicted").astype(np.float64)
-        backend.compute_pressure(momentum, gain)
+        backend.compute_pressure(momentum, gain, 1 - k / iterations if long_waves and k else 0.0)
+        if long_waves and k == 0:
+            backend.add_coarse(CoarseLevel(model), iterations)
         backend.correct_positions()
         change = backend.read("predicted").astype(np.float64) - before
         assert np.linalg.norm(change, axis=1).mean() > 1e-3 * D  # there is something to balance
@@ -114,6 +120,12 @@ def test_a_correction_keeps_momentum(backend_name: str, dimensions: int) -> None
 def test_every_iteration_keeps_momentum(backend_name: str, dimensions: int) -> None:
     """The same in later iterations, when particles have left the places pairs were found at."""
     assert momentum_residues(dimensions, backend_name, 5).max() <= 1e-6
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_long_waves_keep_momentum(backend_name: str, dimensions: int) -> None:
+    """What the coarse grid finds moves particles by pairs, as any other pressure."""
+    assert momentum_residues(dimensions, backend_name, 3, long_waves=True).max() <= 1e-6
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from ..fields.grid import SparseField
+    from ..solver.coarse import CoarseLevel
 
 # Channels a backend holds while simulating: name -> (dtype, width).
 SOLVER_CHANNELS: dict[str, tuple[type, int]] = {
@@ -203,8 +204,15 @@ class Backend(Protocol):
     def find_neighbors(self) -> None:
         """Pairs within max(h_i, h_j) at x*. Drops particles that died."""
 
-    def compute_pressure(self, momentum: float, gain: float) -> None:
-        """fill at x* and the change of p: eq. 1, 2 with weights of solver/acceleration.py."""
+    def compute_pressure(self, momentum: float, gain: float, to_come: float = 0.0) -> None:
+        """fill at x* and the change of p: eq. 1, 2 with weights of solver/acceleration.py, and
+        the next part of what add_coarse found, of which the share to_come is not yet applied.
+        """
+
+    def add_coarse(self, level: CoarseLevel, parts: int) -> float:
+        """Solve for long waves of the compression at hand; add a first of equal parts to p. Gives
+        the share of particles that would need more parts.
+        """
 
     def density_error(self) -> tuple[float, float]:
         """Mean and largest max(fill - 1, 0) of the last compute_pressure."""

@@ -49,7 +49,9 @@ __kernel void compute_pressure(
     // solids
     __global const float *solids, const uint solid_count, const uint fixed,  // bits of those that no body moves
     BODY_TABLE
-    const uint count, const float2 weights, const float tension)
+    const uint count, const float2 weights, const float tension,
+    // solver/coarse.py: what long waves add in each iteration, their compression, how much of that is still to come
+    __global const float *coarse_in, __global const float *smooth_in, const float to_come)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const real x = LOAD(xp, x), y = LOAD(xp, y), z = LOAD(xp, z);
@@ -118,13 +120,29 @@ __kernel void compute_pressure(
     const real last = LOAD(xp, w);
     // Multipliers add up over the iterations of a step: never above what tension allows, so that
     // an iteration that went too far is taken back.
-    const real total = MIN(before + weights.x * last - weights.y * per_compression * c,
+    real coarse = (real)0.0f, rest = c;
+    if (to_come > 0.0f) {
+        coarse = LOAD_FLOAT(coarse_in);  // without momentum
+        rest -= to_come * LOAD_FLOAT(smooth_in);
+    }
+    const real total = MIN(before + coarse + weights.x * (last - coarse) - weights.y * per_compression * rest,
                            tension * lowest * stiffness * FLUID_I(ATTRACTION));
     const real change = total - before;
     STORE_FLOAT(total, pressure);
     STORE(change, xp, w);  // neighbours read places only
     STORE_FLOAT(fluid, fluid_fill_out);
     STORE_FLOAT(fill, fill_out);
+}
+
+// The first part of what long waves add (solver/coarse.py). It takes pressure away, but never pulls.
+__kernel void add_coarse(__global float4 *xp, __global float *pressure, __global const float *coarse_in, const uint count)
+{
+    const uint i = get_global_id(0);
+    if (i >= count) return;
+    const float before = pressure[i];
+    const float total = MIN(before + coarse_in[i], MAX(before, 0.0f));
+    pressure[i] = total;
+    xp[i].w += total - before;
 }
 
 // Mean and largest compression, per tile; summed by the host in a fixed order.

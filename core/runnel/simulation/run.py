@@ -39,7 +39,7 @@ from .clock import Clock, hydrostatic_speed, steps_of_frame
 from .nozzles import Nozzles
 from .particles import Particles
 from .report import Report
-from .setup import bodies_of, deformables_of, make_model, open_backend
+from .setup import bodies_of, coarse_level, deformables_of, make_model, open_backend
 
 FORMAT = 2  # of the stored state
 REFINE = 1.5  # how many times too few steps a frame may have before what is left of it is refined
@@ -74,6 +74,7 @@ class Simulation:
         self._emitted_to = 0.0  # time up to which emitters have given [s]
         self._limits = Iterations(*scene.solver.iterations, scene.solver.tolerance)
         self._model = make_model(scene)
+        self._coarse = coarse_level(scene, self._model)
         volumes = fill_volumes(scene)
         for bodies in (self.bodies, self.deformables):
             if bodies is not None:
@@ -389,6 +390,7 @@ class Simulation:
             high=self._high,
             removes=self._removes(),
             end=end,
+            coarse=self._coarse,
             pressure_number=(self._pressure_speed * dt / self.scene.smallest_spacing) ** 2,
             held=self._nozzles.step(start, dt) if self._emitters else None,
             solid_fields=self._solids.fields,

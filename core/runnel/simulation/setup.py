@@ -20,6 +20,7 @@ from ..solver.model import Model, attraction_limit, tensile_stiffness
 if TYPE_CHECKING:
     from ..bodies.rigid import RigidBodies
     from ..bodies.soft import SoftBodies
+    from ..solver.coarse import CoarseLevel
 
 
 def make_model(scene: Scene) -> Model:
@@ -35,6 +36,19 @@ def make_model(scene: Scene) -> Model:
         tensile=_column([tensile_stiffness(f.surface_tension) for f in fluids]),
         vorticity=_column([f.vorticity for f in fluids]),
     )
+
+
+def coarse_level(scene: Scene, model: Model) -> CoarseLevel | None:
+    """What takes long waves of compression, where that is wanted.
+
+    It takes solids for unmoved, so bodies would be thrown: not with them.
+    """
+    moved = any(part.body in ("rigid", "deformable") for part in scene.colliders)
+    if moved or not scene.solver.long_waves:
+        return None
+    from ..solver.coarse import CoarseLevel
+
+    return CoarseLevel(model)
 
 
 def bodies_of(scene: Scene, solids: Solids) -> RigidBodies | None:

@@ -99,6 +99,7 @@ class Calibration:
     stiffness: float  # K/h^2: 1 / sum |V grad W^|^2, eq. 5 without the mass
     relaxation: float  # beta of eq. 6
     largest_eigenvalue: float  # of the Jacobi operator on the lattice
+    push_eigenvalue: float  # how far even pressure p pushes a short wave back, in p/(rho0 d^2)
     curl_scale: float  # makes eq. 18 of [MM13] exact for rigid rotation
     tensile_reference: float  # W^(dq)*h^dim with dq = 0.1 h
     tensile_offset: float  # (W(d)/W(dq))^4: what a lattice pair has
@@ -130,6 +131,7 @@ def calibrate(name: str, dimensions: int, support: float = 4.0) -> Calibration:
         # damped best a little below that bound.
         relaxation=min(1.0, 1.5 / largest),
         largest_eigenvalue=largest,
+        push_eigenvalue=_push_eigenvalue(dw, offsets, h) * volume / fill,
         curl_scale=-dimensions / float(np.sum(gradients * offsets)),
         tensile_reference=reference,
         tensile_offset=(float(w(np.array([1 / h]))[0]) / fill / reference) ** 4,
@@ -156,6 +158,21 @@ def _largest_eigenvalue(
     waves = np.stack(np.meshgrid(*[k] * offsets.shape[1], indexing="ij"), -1)
     sines = np.sin(waves.reshape(-1, offsets.shape[1]) @ offsets.T)
     return float(np.max(np.sum((sines @ measured) * (sines @ followed), axis=1)))
+
+
+def _push_eigenvalue(dw: Callable[[Array], Array], offsets: Array, h: float) -> float:
+    """Largest eigenvalue of "places -> what even pressure moves them by", 2 p sum grad grad W."""
+    r = np.linalg.norm(offsets, axis=1)
+    step = 1e-5
+    slope = dw(r / h) / h
+    bend = (dw(r / h + step) - dw(r / h - step)) / (2 * step * h * h)
+    along = offsets / r[:, None]
+    stiffness = (bend - slope / r)[:, None, None] * along[:, :, None] * along[:, None, :]
+    stiffness += (slope / r)[:, None, None] * np.eye(offsets.shape[1])
+    k = np.linspace(0, math.pi, 13)
+    waves = np.stack(np.meshgrid(*[k] * offsets.shape[1], indexing="ij"), -1)
+    apart = 1 - np.cos(waves.reshape(-1, offsets.shape[1]) @ offsets.T)
+    return 2 * float(np.linalg.eigvalsh(np.tensordot(apart, stiffness, 1)).max())
 
 
 def _wall_tables(

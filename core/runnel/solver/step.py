@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import Array, Backend, Contributions, Surroundings, Survey
+from ..backends.base import FEW, Array, Backend, Contributions, Surroundings, Survey
 from .acceleration import MARGIN, Plan, cycles, weights
 from .model import Model
 
 if TYPE_CHECKING:
     from ..fields.grid import SparseField
+    from .coarse import CoarseLevel
 
 NO_PLAN = Plan()
 
@@ -25,6 +26,7 @@ STAGES = (
     "predict",
     "neighbors",
     "pressure",
+    "long waves",
     "correction",
     "velocities",
     "viscosity",
@@ -102,6 +104,7 @@ class Fields:
     sink_fields: tuple[SparseField, ...] = ()
     bodies: Bodies | None = None
     deformables: Deformables | None = None
+    coarse: CoarseLevel | None = None  # takes long waves of compression
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ def step(
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
     coupling.weigh()
-    _solve_density(backend, model, fields.pressure_number, plan, limits, coupling, report)  # 8-19
+    _solve_density(backend, model, fields, plan, limits, coupling, report)  # 8-19
     with watch.stage("velocities"):  # 21
         coupling.arrive()
         backend.update_velocities()
@@ -278,7 +281,7 @@ class _Coupling:
 def _solve_density(
     backend: Backend,
     model: Model,
-    pressure_number: float,
+    fields: Fields,
     plan: Plan,
     limits: Iterations,
     coupling: _Coupling,
@@ -286,14 +289,21 @@ def _solve_density(
 ) -> None:
     """Iterate eq. 2 and 3. A look at the error waits for the device: only where it decides."""
     plan, watch = Plan(max(plan.iterations, limits.least), plan.calm), coupling.watch
+    hard_pressed = False
     for length in cycles(limits.most if limits.fixed else plan.iterations, limits.most):
-        for momentum, gain in weights(model.calibration, length, pressure_number):
+        steps = weights(model.calibration, length, fields.pressure_number)
+        for k, (momentum, gain) in enumerate(steps):
+            begins = k == 0
+            to_come = 0.0 if fields.coarse is None else 1 - k / length
             with watch.stage("pressure"):
-                backend.compute_pressure(momentum, gain)
-                if momentum == 0.0 and report.iterations:  # a cycle begins: is it needed?
+                backend.compute_pressure(momentum, gain, 0.0 if begins else to_come)
+                if begins and report.iterations:  # a cycle begins: is it needed?
                     report.density_error_avg, report.density_error_max = backend.density_error()
                     if report.density_error_avg <= limits.tolerance:
                         break
+            if fields.coarse is not None and begins:
+                with watch.stage("long waves"):
+                    hard_pressed |= backend.add_coarse(fields.coarse, length) > FEW
             with watch.stage("correction"):
                 backend.correct_positions(first=report.iterations == 0)
             coupling.push()
@@ -304,4 +314,7 @@ def _solve_density(
     else:  # compute_pressure last looked ahead of the last correction: a bound from above
         with watch.stage("pressure"):
             report.density_error_avg, report.density_error_max = backend.density_error()
-    report.plan = plan.next(report.iterations, report.density_error_avg, limits.tolerance)
+    if hard_pressed:  # pressure must come in smaller parts
+        report.plan = Plan(min(limits.most, max(report.iterations, plan.iterations + 1)))
+    else:
+        report.plan = plan.next(report.iterations, report.density_error_avg, limits.tolerance)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
     from ...fields.grid import SparseField
+    from ...solver.coarse import CoarseLevel
 
 TILES_CPU, TILES_GPU = 32, 512
 MARCH_GROUP = 8  # particles of a work-item of stop_at_solids, as in velocity.cl
@@ -501,8 +502,8 @@ class OpenCLBackend(DeviceState):
         # Until here it held the sorted coordinates.
         self._cl.enqueue_fill_buffer(self.queue, b["push"], f32(0), 0, b["push"].size)
 
-    def compute_pressure(self, momentum: float, gain: float) -> None:
-        weights = np.array([momentum, gain], f32)
+    def compute_pressure(self, momentum: float, gain: float, to_come: float = 0.0) -> None:
+        b, weights = self._buffers, np.array([momentum, gain], f32)
         self._run_lanes(
             "compute_pressure",
             *self._take("fluids wall"),
@@ -514,7 +515,24 @@ class OpenCLBackend(DeviceState):
             u32(self._rows),
             weights,
             f32(ATTRACTION_SHARE * self._tension),
+            *(b[name if to_come > 0 else "pressure"] for name in ("coarse", "smooth")),
+            f32(to_come),
         )
+
+    def add_coarse(self, level: CoarseLevel, parts: int) -> float:
+        if self._rows == 0:
+            return 0.0
+        b, n = self._buffers, self._rows
+        if "coarse" not in b or b["coarse"].size < 4 * self.capacity:
+            b["coarse"], b["smooth"] = (self._allocate(4 * self.capacity) for _ in range(2))
+        with (
+            self._mapped("xp fill material") as (x, fill, material),
+            self._mapped("coarse smooth", write=True) as out,
+        ):
+            phase = material.view(np.uint32)[:, 2]
+            over = level.pressure(x, fill, material[:, 1], phase, parts, *out)
+        self._run(self._program(), "add_coarse", n, *self._take("xp pressure coarse"), u32(n))
+        return over
 
     def density_error(self) -> tuple[float, float]:
         if self._rows == 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -300,6 +301,25 @@ class DeviceState:
         if out.size:
             self._cl.enqueue_copy(self.queue, out, self._buffers[buffer])
         return out
+
+    @contextmanager
+    def _mapped(self, names: str, *, write: bool = False) -> Iterator[list[NDArray[np.float32]]]:
+        """Buffers of four floats a row, or one, as the host sees them: in place where it shares
+        memory with the device. With `write` the rows start out undefined.
+        """
+        flags = self._cl.map_flags
+        flag = flags.WRITE_INVALIDATE_REGION if write else flags.READ
+        found = []
+        for name in names.split():
+            width = self._buffers[name].size // (4 * self.capacity)
+            shape = (self._rows, 4) if width >= 4 else (self._rows,)
+            enqueue: Any = self._cl.enqueue_map_buffer
+            found.append(enqueue(self.queue, self._buffers[name], flag, 0, shape, np.float32)[0])
+        try:
+            yield found
+        finally:
+            for array in found:
+                array.base.release(self.queue)
 
     def _alive(self, values: NDArray[Any]) -> NDArray[Any]:
         if self.count == self._rows:

@@ -36,6 +36,7 @@ from .neighbors import Neighbors, cell_keys, find_neighbors
 
 if TYPE_CHECKING:
     from ...fields.grid import SparseField
+    from ...solver.coarse import CoarseLevel
 
 # Beside SOLVER_CHANNELS; a particle starts with these at 0, fill at 1.
 WORK_CHANNELS: dict[str, tuple[type, int]] = {
@@ -77,6 +78,7 @@ class ReferenceBackend:
         self._bodies = np.zeros((0, BODY_COLUMNS))
         self._back = np.zeros((0, 0, 3))  # (n, bodies, 3): what bodies get of the last pass
         self._arms = np.zeros((0, 3))  # where that acted [m]
+        self._coarse = self._smooth = np.zeros(0, np.float32)  # of add_coarse
         self.until_reorder = 0  # in every step
         self.close()
 
@@ -205,7 +207,7 @@ class ReferenceBackend:
         d = self._data
         self._neighbors = find_neighbors(keys[order], d["predicted"], d["kernel_radius"])
 
-    def compute_pressure(self, momentum: float, gain: float) -> None:
+    def compute_pressure(self, momentum: float, gain: float, to_come: float = 0.0) -> None:
         d, m = self._data, self.model
         x, h = d["predicted"], d["kernel_radius"]
         fluid = density.fill(self._kernel, self.neighbors, x, d["volume"], h)
@@ -223,15 +225,29 @@ class ReferenceBackend:
             stiffness /= 1 + stiffness * solids.body_shares(
                 self._solids, self._bodies, x, self._parts
             )
+        nothing = np.zeros(len(total), np.float32)
+        coarse, smooth = (self._coarse, self._smooth) if to_come else (nothing, nothing)
         d["multiplier"][:], d["change"][:] = density.next_multiplier(
             d["multiplier"],
             d["change"],
-            total - 1,
+            total - 1 - to_come * smooth,
             stiffness,
             ATTRACTION_SHARE * self._tension * softest * self._of_fluid(m.attraction),
             (momentum, gain),
+            coarse,
         )
         d["fill"][:], d["fluid_fill"][:], d["wall_gradient"][:] = total, fluid, gradient
+
+    def add_coarse(self, level: CoarseLevel, parts: int) -> float:
+        d = self._data
+        if not len(d["fill"]):
+            return 0.0
+        out = self._coarse, self._smooth = np.empty((2, len(d["fill"])), np.float32)
+        over = level.pressure(d["predicted"], d["fill"], d["volume"], d["phase"], parts, *out)
+        before = d["multiplier"].copy()
+        np.minimum(before + self._coarse, np.maximum(before, 0), out=d["multiplier"])
+        d["change"] += d["multiplier"] - before
+        return over
 
     def density_error(self) -> tuple[float, float]:
         error = np.maximum(self._data["fill"].astype(np.float64) - 1, 0)

@@ -101,11 +101,16 @@ def next_multiplier(
     stiffness: Doubles,
     limit: Doubles,
     weights: tuple[float, float],
+    coarse: Array,
 ) -> tuple[Doubles, Doubles]:
-    """Eq. 2: the new p and its change. C, k and the bound of p per particle; (momentum, gain)."""
+    """Eq. 2: the new p and its change. C, k and the bound of p per particle; (momentum, gain);
+    what long waves add, without momentum.
+    """
     momentum, gain = weights
     before = p.astype(np.float64)
-    total = np.minimum(before + momentum * change - gain * stiffness * error, limit)
+    total = np.minimum(
+        before + coarse + momentum * (change - coarse) - gain * stiffness * error, limit
+    )
     return total, total - before
 
 

@@ -1,0 +1,157 @@
+"""Long waves of compression on the coarse grid, against solutions of Poisson's equation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from runnel import Scene
+from runnel.simulation import Simulation
+from runnel.simulation.setup import make_model
+from runnel.solver.coarse import SHARE, CoarseLevel
+
+D = 0.1  # [m]
+
+
+def scene(dimensions: int = 3, **solver: object) -> Scene:
+    """Water and something heavier."""
+    return Scene.from_dict(
+        {
+            "dimensions": dimensions,
+            "frames": [1, 100],
+            "solver": {"long_waves": True, **solver},
+            "fluid": [{"name": "water"}, {"name": "brine", "density": 2000.0}],
+            "source": [
+                {
+                    "name": "block",
+                    "fluid": "water",
+                    "spacing": D,
+                    "shape": {"box": {"min": [0, 0, 0], "max": [0.8, 0.8, 4.0]}},
+                }
+            ],
+            "collider": [
+                {
+                    "name": "tank",
+                    "mode": "inside",
+                    "shape": {"box": {"min": [0, 0, 0], "max": [0.8, 0.8, 6.0]}},
+                }
+            ],
+        }
+    )
+
+
+def column(width: int, layers: int, dimensions: int) -> NDArray[np.float32]:
+    """A lattice that stands on z = 0."""
+    axes = [np.arange(width), np.arange(width if dimensions == 3 else 1), np.arange(layers)]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
+    return ((points + 0.5) * D).astype(np.float32)
+
+
+def solve(
+    x: NDArray[np.float32],
+    fill: NDArray[np.float64],
+    *,
+    dimensions: int = 3,
+    phase: int = 0,
+    parts: int = 1000,
+) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
+    """q of all iterations together, the compression that it undoes, share that needs more parts."""
+    level = CoarseLevel(make_model(scene(dimensions)))
+    change, smooth = np.empty((2, len(x)), np.float32)
+    volume = np.full(len(x), D**dimensions, np.float32)
+    phases = np.full(len(x), phase, np.uint32)
+    over = level.pressure(x, fill.astype(np.float32), volume, phases, parts, change, smooth)
+    return -parts * change.astype(np.float64) / SHARE, smooth / SHARE, over
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize(("phase", "density"), [(0, 1000.0), (1, 2000.0)])
+def test_even_compression_of_a_column(dimensions: int, phase: int, density: float) -> None:
+    """-q'' = rho0 c, closed below and beside, q = 0 at the surface: q = rho0 c (H^2 - z^2)/2.
+
+    The grid knows the surface to a cell of 4 spacings, and errs on the low side.
+    """
+    x = column(8, 40, dimensions)
+    fill = np.where(x[:, 2] > 3.9, 0.75, 1.01)
+    q, undone, _ = solve(x, fill, dimensions=dimensions, phase=phase)
+    z = x[:, 2].astype(np.float64)
+    low, high = (density * 0.01 * (h**2 - z**2) / 2 for h in (3.6, 4.0))
+    assert (q > low - 0.02 * high.max()).all()
+    assert (q < high + 0.02 * high.max()).all()
+    assert undone[x[:, 2] < 3].mean() == pytest.approx(0.01, rel=0.05)
+
+
+def test_a_wave_between_walls() -> None:
+    """c = a cos(k x) between walls where it is even: q = rho0 a cos(k x)/k^2, up to its mean."""
+    x = column(32, 8, 3)
+    x = x[x[:, 1] < 0.8]
+    k = 2 * np.pi / 3.2
+    q, _, _ = solve(x, 1 + 0.01 * np.cos(k * x[:, 0]))
+    exact = 1000 * 0.01 / k**2 * np.cos(k * x[:, 0].astype(np.float64))
+    assert abs(q - q.mean() - exact).max() < 0.15 * exact.max()
+
+
+def test_drops_and_short_waves_are_left_to_the_particles() -> None:
+    x = column(16, 16, 3)
+    signs = np.where(np.round(x / D - 0.5).astype(int).sum(axis=1) % 2, 1, -1)
+    short, _, _ = solve(x, np.where(x[:, 2] > 1.5, 0.75, 1 + 0.03 * signs))
+    long, _, _ = solve(x, np.where(x[:, 2] > 1.5, 0.75, 1.03))
+    assert abs(short).max() < 0.03 * long.max()
+    drops, _, _ = solve(x, np.full(len(x), 0.6))
+    assert not drops.any()
+
+
+def test_no_iteration_pushes_farther_than_is_stable() -> None:
+    """Whatever the compression, even pressure moves short waves by less than they measure."""
+    x = column(8, 40, 3)
+    fill = np.where(x[:, 2] > 3.9, 0.75, 1.2)
+    model = make_model(scene())
+    for parts in (1, 4):
+        q, _, over = solve(x, fill, parts=parts)
+        push = q * SHARE / parts * model.calibration.push_eigenvalue / (1000 * D * D)
+        assert push.max() == pytest.approx(1.2, rel=1e-5)
+        assert 0.5 < over <= 1
+
+
+def test_places_do_not_matter() -> None:
+    """Far from the origin, in any order: the same pressure, to rounding of places."""
+    x = column(8, 20, 3)
+    fill = 1 + 0.02 * np.random.default_rng(5).random(len(x))
+    fill[x[:, 2] > 1.9] = 0.75
+    here, _, _ = solve(x, fill)
+    there, _, _ = solve((x + np.float32(40 * 0.4)).astype(np.float32), fill)
+    assert abs(there - here).max() < 1e-2 * here.max()
+    order = np.random.default_rng(6).permutation(len(x))
+    mixed, _, _ = solve(x[order], fill[order])
+    assert abs(mixed - here[order]).max() < 1e-2 * here.max()
+
+
+def test_deep_fluid_keeps_its_volume(backend_name: str) -> None:
+    """A column of 40 layers that starts to feel gravity: a tenth of the compression at most, and no
+    faster, than with the same iterations alone."""
+    found = {}
+    for on in (False, True):
+        it = scene(iterations=[4, 4], time_step=1 / 96).with_overrides(
+            [f"solver.long_waves={str(on).lower()}"]
+        )
+        with Simulation(it, backend_name) as sim:
+            worst = 0.0
+            while sim.time < 0.4:
+                worst = max(worst, sim.step().density_error_avg)
+            speed = np.linalg.norm(sim.particles["velocity"], axis=1).mean()
+        found[on] = worst, speed
+    assert found[True][0] < 0.1 * found[False][0]
+    assert found[True][1] < found[False][1]
+
+
+def test_backends_agree() -> None:
+    """The same steps on the device and on the reference."""
+    found = []
+    for device in ("auto", "reference"):
+        with Simulation(scene(iterations=[3, 3], time_step=1 / 96), device) as sim:
+            for _ in range(3):
+                sim.step()
+            order = np.argsort(sim.particles["id"])
+            found.append(sim.particles["position"][order])
+    assert abs(found[0] - found[1]).max() < 1e-3 * D
