@@ -300,6 +300,25 @@ def write_cross(path: Path, arm: float, half: float, depth: float) -> None:
     path.write_text("\n".join(lines + faces) + "\n")
 
 
+def test_a_body_lies_on_what_deforms(tmp_path: Path) -> None:
+    """A floor, file by file 1 cm higher and 1 cm wider: a box on it is lifted along with it."""
+    for frame in range(11):
+        end, top = 0.3 + 0.01 * frame, 0.01 * frame
+        corners = [(x, y, z) for x in (-end, end) for y in (-end, end) for z in (-0.2, top)]
+        lines = [f"v {x} {y} {z}" for x, y, z in corners]
+        quads = ("1 2 4 3", "5 7 8 6", "1 5 6 2", "3 4 8 7", "1 3 7 5", "2 6 8 4")
+        text = "\n".join([*lines, *(f"f {quad}" for quad in quads)]) + "\n"
+        (tmp_path / f"floor_{frame:02}.obj").write_text(text)
+    floor = {"shape": {"mesh": "floor_##.obj"}}
+    crate = body(box([-0.1] * 2 + [0.005], [0.1] * 2 + [0.205]), density=500)
+    water = box([0.2, 0.2, 1.0], [0.24, 0.24, 1.04])
+    data = scene([floor, crate], [water], tmp_path).to_dict()
+    with Simulation(Scene.from_dict({**data, "frames": [0, 10]}, tmp_path), timed=False) as sim:
+        sim.advance(10)
+        assert sim.bodies.centre[0, 2] - 0.1 == pytest.approx(0.1, abs=0.02)
+        assert abs(sim.bodies.centre[0, :2]).max() < 0.02
+
+
 def test_waterwheel_reaches_a_steady_rate(tmp_path: Path) -> None:
     """A jet on the paddles of a wheel, in 2D: it turns the way it is pushed, at the jet's speed at
     most, and no faster in the end than a little before."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import BODY, BODY_COLUMNS
+from ..backends.base import BODY, BODY_COLUMNS, same_fields
 from ..backends.reference.field import world_of
 from ..backends.reference.solids import signed_distances
 from ..colliders import Solids
@@ -42,7 +42,8 @@ class RigidBodies:
         self._scene, self._solids = scene, solids
         self._parts = [i for i, c in enumerate(scene.colliders) if c.body == "rigid"]
         rows = self._all_rows(solids.rows(0.0, 0.0))
-        self._world = world_of(rows, solids.fields, scene.ignored_axis)
+        self._known = solids.fields
+        self._world = world_of(rows, self._known, scene.ignored_axis)
         own = [self._weighed(i) for i in self._parts]
         self._of_body = [scene.colliders[i] for i in self._parts]
         self._start_rows = rows[self._parts].astype(np.float64)
@@ -372,6 +373,9 @@ class RigidBodies:
         margin = self._dt * (self.speeds() + 2 * gravity * self._dt) + 0.02 * self._reach
         # Where the step begins; only what is no body stands where it ends, as its row says.
         rows = self._posed(self._solids.rows(self._end, self._dt), centre, quaternion)
+        if not same_fields(self._known, self._solids.fields):  # deforming colliders
+            self._known = self._solids.fields
+            self._world = world_of(rows, self._known, self._scene.ignored_axis)
         world = self._world._replace(rows=rows[self._met])
         self._count = contacts.find(
             world, self._owner, points, self._radii, self._holds, centre,
