@@ -110,7 +110,7 @@ SOLVER = Section(
     "Solver",
     Solver,
     ("time_step", "iterations", "tolerance"),
-    ("cfl", "max_time_step", "kernel", "support", "multiplier", "reorder_interval"),
+    ("cfl", "max_time_step", "kernel", "support", "multiplier", "long_waves", "reorder_interval"),
     "How the equations are solved; the defaults serve most shots.",
 )
 OUTPUT = Section("Output", Output, ("channels",), (), "What the cache holds.")

@@ -23,6 +23,7 @@ from .particles import CAPACITIES
 from .pilot import Lap, Pilot
 from .scene import Scene
 from .shapes import BoxShape, PointsShape, Shape, cross_section, fill, shape_of, world_bounds
+from .simulation.setup import deformables_of
 from .solver.calibration import kernel
 
 if TYPE_CHECKING:
@@ -270,7 +271,10 @@ def _device_bytes(scene: Scene) -> float:
 
 def _field_bytes(scene: Scene) -> int:
     """Fields of meshes on the device, as they are at the start."""
-    fields = Solids(scene).fields + Sinks(scene).fields
+    solids = Solids(scene)
+    bodies = deformables_of(scene, solids, None)  # each has a field of its own, that yields
+    fields = solids.fields if bodies is None else bodies.fields(solids.fields)
+    fields += Sinks(scene).fields
     if not fields:
         return 0
     from .fields.packed import pack

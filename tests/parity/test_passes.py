@@ -41,10 +41,12 @@ class Run:
         return self.twins.reference.survey().max_speed
 
     def stiffness(self) -> np.ndarray:
-        """K rho0: multiplier per compression."""
+        """K rho0: multiplier per compression. An exact one may be twice that where neighbours or
+        walls are few, since it divides by what gradients there are."""
         reference, model = self.twins.reference, self.case.model()
         rho0 = model.rest_density[by_id(reference, "phase")[1]]
-        return model.calibration.stiffness * (2 * self.spacing()) ** 2 * rho0
+        per = model.calibration.stiffness * (2 * self.spacing()) ** 2 * rho0
+        return 2 * per if self.case.exact else per
 
     def begin(self) -> None:
         """Prediction and neighbours."""

@@ -120,12 +120,12 @@ __kernel void compute_pressure(
     const real last = LOAD(xp, w);
     // Multipliers add up over the iterations of a step: never above what tension allows, so that
     // an iteration that went too far is taken back.
-    real coarse = (real)0.0f, rest = c;
+    real last_total = before + weights.x * last, rest = c;
     if (to_come > 0.0f) {
-        coarse = LOAD_FLOAT(coarse_in);  // without momentum
+        last_total += (1.0f - weights.x) * LOAD_FLOAT(coarse_in);  // it has no momentum
         rest -= to_come * LOAD_FLOAT(smooth_in);
     }
-    const real total = MIN(before + coarse + weights.x * (last - coarse) - weights.y * per_compression * rest,
+    const real total = MIN(last_total - weights.y * per_compression * rest,
                            tension * lowest * stiffness * FLUID_I(ATTRACTION));
     const real change = total - before;
     STORE_FLOAT(total, pressure);

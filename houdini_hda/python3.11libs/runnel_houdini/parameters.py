@@ -188,6 +188,7 @@ _SIMULATION = _tab(
         _knob("solver", "kernel"),
         _knob("solver", "support"),
         _knob("solver", "multiplier"),
+        _knob("solver", "long_waves"),
         _knob("solver", "reorder_interval"),
         kind="collapsible",
     ),

@@ -172,7 +172,7 @@ class DeviceState:
         placed = self._placed.get(name, NOTHING_PLACED)
         if placed.count != count or not same_layouts(placed.fields, fields):
             placed = self._place_fields(name, fields, count)
-        else:
+        elif fields:
             placed = self._move_fields(name, fields, placed)
         self._placed[name] = placed
         table = np.zeros((count, SOLID_COLUMNS), np.float32)
