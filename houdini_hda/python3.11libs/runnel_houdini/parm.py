@@ -185,6 +185,8 @@ def _default(spec: Spec) -> tuple[Any, ...]:
         middle = spec.type(low or 0)
         return (middle,) * spec.size if spec.size != 2 else (middle, spec.type(high or 0))
     value = spec.default
+    if spec.type is bool:
+        return (int(value),)
     if spec.size == 0:
         return ("".join(value) or "none",)
     return tuple(value) if spec.size > 1 else (value,)
