@@ -41,8 +41,8 @@ class Run:
         return self.twins.reference.survey().max_speed
 
     def stiffness(self) -> np.ndarray:
-        """K rho0: multiplier per compression. An exact one may be twice that where neighbours or
-        walls are few, since it divides by what gradients there are."""
+        """K rho0: multiplier per compression. Exact ones are up to nine times that in these cases,
+        where neighbours are few, since they divide by what gradients there are: allow for two."""
         reference, model = self.twins.reference, self.case.model()
         rho0 = model.rest_density[by_id(reference, "phase")[1]]
         per = model.calibration.stiffness * (2 * self.spacing()) ** 2 * rho0

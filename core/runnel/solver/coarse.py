@@ -9,10 +9,10 @@ div(grad(p)/rho0). So q = -p that undoes the compression c of long waves solves
 
     -div(1/rho0 grad q) = c,
 
-here on the nodes of cells that hold particles, each of which conducts along its edges. Nothing is done for walls: no
-particles are behind them, so nothing flows there. At a free surface q is 0: particles that miss
-neighbours pull it down. q then goes into the multipliers, and they move the particles: momentum is
-kept as by any other pressure. docs/decisions/0013.
+here on the nodes of cells that hold particles, each of which conducts along its edges. Nothing is
+done for walls: no particles are behind them, so nothing flows there. At a free surface q is 0:
+particles that miss neighbours pull it down. q then goes into the multipliers, and they move the
+particles: momentum is kept as by any other pressure. docs/decisions/0013.
 """
 
 from __future__ import annotations
