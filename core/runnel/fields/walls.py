@@ -30,14 +30,15 @@ _DEEPEST = -0.5  # [h]: deeper in the solid psi is not asked for
 _LEAST = 2e-4  # share below which T says nothing
 _SAMPLES = 512
 _FLAT = 0.02  # voxels: where the outermost taps are that close to the plane, so is everything
+STRIDED_REACH = 4.0  # taps along h that are enough: where voxels are finer, not each is asked
 
 
 def with_walls(field: SparseField, kernel_radius: float) -> SparseField:
     """The field with `wall`, for particles of a kernel radius [m, of the field's frame]."""
     reach = kernel_radius / field.voxel
-    offsets, weights, far = _taps(reach)
+    offsets, weights, far = taps(reach)
     out = np.empty_like(field.values)
-    scalars = np.array([1.0 / field.voxel, field.band, field.background, reach])
+    scalars = np.array([1.0 / field.voxel, field.band, field.background, reach, _stride(reach)])
     measure_walls(
         field.table, field.dims, field.tiles, field.values, scalars, offsets, weights, far,
         _half_space(), out,
@@ -54,15 +55,21 @@ def _bell_polynomial() -> np.polynomial.Polynomial:
     return np.polynomial.Polynomial([1.0, -1.0]) ** 4 * np.polynomial.Polynomial([1.0, 4.0])
 
 
-def _taps(reach: float) -> tuple[Ints, Floats, Ints]:
+def _stride(reach: float) -> int:
+    """Voxels from tap to tap: without it, work would grow by the fourth power of h / voxel."""
+    return max(1, int(reach / STRIDED_REACH))
+
+
+def taps(reach: float) -> tuple[Ints, Floats, Ints]:
     """Voxels within reach [voxels], their weights (sum 1), and those that stand for the rim."""
-    radius = int(np.ceil(reach))
-    steps = np.arange(-radius, radius + 1)
+    stride = _stride(reach)
+    radius = int(np.ceil(reach / stride))
+    steps = stride * np.arange(-radius, radius + 1)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
     lengths = np.linalg.norm(offsets, axis=1)
     offsets, lengths = offsets[lengths < reach], lengths[lengths < reach]
     weights = _bell(lengths / reach)
-    rim = lengths >= lengths.max() - 1.0
+    rim = lengths >= lengths.max() - stride
     return offsets.astype(np.int32), weights / weights.sum(), offsets[rim].astype(np.int32)
 
 
@@ -90,7 +97,7 @@ def value_at(
 
 @inline
 def filled(phi: float) -> float:
-    """Share of a voxel that is solid, phi in voxels."""
+    """Share of a tap's cell that is solid, phi in widths of it."""
     return min(max(0.5 - phi, 0.0), 1.0)
 
 
@@ -115,6 +122,7 @@ def measure_walls(
     weights: Floats, far: Ints, share: Floats, out: Singles,
 ) -> None:  # fmt: skip
     inverse, band, background, reach = scalars[0], scalars[1], scalars[2], scalars[3]
+    width = scalars[4]  # of a tap's cell [voxels]
     for leaf in prange(len(tiles)):
         g = np.empty(3)
         for v in range(729):
@@ -139,7 +147,7 @@ def measure_walls(
                 x, y, z = far[n, 0], far[n, 1], far[n, 2]
                 there = value_at(table, dims, values, band, background, i + x, j + y, k + z)
                 plane = phi + (x * g[0] + y * g[1] + z * g[2]) / length
-                if abs(filled(there * inverse) - filled(plane)) > _FLAT:
+                if abs(filled(there * inverse / width) - filled(plane / width)) > _FLAT:
                     flat = False
                     break
             if flat:
@@ -148,8 +156,8 @@ def measure_walls(
             for n in range(len(offsets)):
                 x, y, z = offsets[n, 0], offsets[n, 1], offsets[n, 2]
                 there = value_at(table, dims, values, band, background, i + x, j + y, k + z)
-                solid += weights[n] * filled(there * inverse)
+                solid += weights[n] * filled(there * inverse / width)
                 plane = phi + (x * g[0] + y * g[1] + z * g[2]) / length
-                plain += weights[n] * filled(plane)
+                plain += weights[n] * filled(plane / width)
             change = reach * (plane_distance(share, solid) - plane_distance(share, plain))
             out[leaf, v] += change / inverse
