@@ -20,7 +20,7 @@ METADATA    := setup.py pyproject.toml tests/constraints.txt
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 .PHONY: help demo test check lint types docs docs-check bench clean distclean \
-    houdini-package test-numpy-124 blender-addon blender-window test-blender-all bench-blender bench-bodies bench-colliders bench-history bench-quality bench-scale bench-startup
+    houdini-package test-numpy-124 blender-addon blender-window test-blender-all bench-blender bench-bodies bench-colliders bench-forecast bench-history bench-quality bench-scale bench-startup
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
@@ -94,6 +94,9 @@ bench-bodies: $(VENV)/.installed-dev ## what rigid and deformable bodies cost in
 
 bench-colliders: $(VENV)/.installed-dev ## what mesh colliders cost in a step, and making their fields
 	@$(BIN)/python benchmarks/colliders.py $(BENCH_ARGS)
+
+bench-forecast: $(VENV)/.installed-dev ## forecasts of `runnel check --measure` beside runs, all shipped scenes
+	@$(BIN)/python benchmarks/forecast.py $(BENCH_ARGS)
 
 bench-blender: $(VENV)/.installed-test ## a frame change of 500 thousand particles in Blender
 	@$(BIN)/python benchmarks/blender.py $(BENCH_ARGS)

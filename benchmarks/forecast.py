@@ -1,8 +1,8 @@
 """Forecasts of `runnel check --measure` beside what runs take: the shipped scenes, one by one.
 
 Each scene is forecast and then run, its first frames only, in processes of their own. Time is that
-of the run's frames as it tells itself, without the start of Python; disk what the cache holds. A
-run that was stopped goes on where it was (--fresh begins
+of the run's frames as it tells itself, without the start of Python and with programs that were
+built before; disk what the cache holds. A run that was stopped goes on where it was (--fresh begins
 anew). With --docs the table goes into docs/.
 """
 
@@ -43,6 +43,7 @@ def measure(name: str, frames: int) -> Row:
     forecast = runnel("check", name, "--measure", "--set", f"frames=[1, {frames}]")
     with tempfile.TemporaryDirectory(prefix="runnel-forecast-") as folder:
         cache = Path(folder, "cache")
+        runnel("run", name, "--out", str(Path(folder, "first")), "--frames", "1-2")
         run = runnel("run", name, "--out", str(cache), "--frames", f"1-{frames}")
         disk = disk_bytes(cache)
     return {
