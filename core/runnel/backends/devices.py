@@ -138,8 +138,6 @@ def prepare_environment() -> None:
         folder.mkdir(exist_ok=True)
         os.environ["POCL_CACHE_DIR"] = str(folder)
     _announce_intel()
-    # Intel's compiler would spread our vectors of eight over eight work-items more: 5 times slower.
-    os.environ.setdefault("CL_CONFIG_CPU_VECTORIZER_MODE", "1")
     os.environ.setdefault("PATH", os.defpath)  # what the C library assumes; clang does not
     if linker.needed(_system_path()):
         _use_own_linker()

@@ -16,6 +16,14 @@
 #define INLINES_BUILTINS 0
 #endif
 
+// Kernels whose work-items are wide enough. Without the hint Intel's compiler spreads vectors of eight over eight work-items more:
+// five times slower, and wrong near fields.
+#if LANES_IN_VECTOR
+#define LANES_KERNEL __kernel __attribute__((vec_type_hint(float8)))
+#else
+#define LANES_KERNEL __kernel
+#endif
+
 #define CLUSTER 8
 #define EMPTY_KEY 0xffffffffffffffffUL
 

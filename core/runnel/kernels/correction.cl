@@ -89,7 +89,7 @@ inline real mirrored_pressure(real total, real change)
 
 // tensile: strength of s_ij, 0 after the first iteration of a step. It acts once: it is not bounded by a constraint, and adding it in
 // every iteration would tear strong tension apart.
-__kernel void correct_positions(
+LANES_KERNEL void correct_positions(
     // model
     __global const float8 *fluids_in, __global const float4 *wall_in, __global const real *reach_in, const float2 same,
     // state

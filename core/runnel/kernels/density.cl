@@ -38,7 +38,7 @@ inline void add_gradient(
 #endif
 
 // weights: of the last change and of the residual (Chebyshev iteration, solver/acceleration.py).
-__kernel void compute_pressure(
+LANES_KERNEL void compute_pressure(
     // model
     __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
     // state
@@ -135,7 +135,7 @@ __kernel void compute_pressure(
 }
 
 // The first part of what long waves add (solver/coarse.py). It takes pressure away, but never pulls.
-__kernel void add_coarse(__global float4 *xp, __global float *pressure, __global const float *coarse_in, const uint count)
+LANES_KERNEL void add_coarse(__global float4 *xp, __global float *pressure, __global const float *coarse_in, const uint count)
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
@@ -146,7 +146,7 @@ __kernel void add_coarse(__global float4 *xp, __global float *pressure, __global
 }
 
 // Mean and largest compression, per tile; summed by the host in a fixed order.
-__kernel void sum_compression(__global const float *fill_in, __global float2 *tile_out, const uint count, const uint tiles)
+LANES_KERNEL void sum_compression(__global const float *fill_in, __global float2 *tile_out, const uint count, const uint tiles)
 {
     const uint tile = get_global_id(0);
     if (tile >= tiles) return;

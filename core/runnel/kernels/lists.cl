@@ -239,7 +239,7 @@ inline int2 cells_in_reach(box_t b, span_t s, int y, int z)
 
 // One work-item per cluster. near_out: bit s set when solid s may matter to the cluster; range: first entry, entries, and
 // above them how many are close.
-__kernel void build_lists(
+LANES_KERNEL void build_lists(
     __global const float4 *xp_in, __global const float4 *material_in, __global const uint *order_in,
     __global const float *sorted_in, __global const uint *rows_in,
     __global const ulong *set_bits_in,  // places of the bits set in a byte, a byte each, lowest first

@@ -21,7 +21,7 @@ inline float3 force_acceleration(__global const float *f, float3 x, float3 v, fl
     return length_d > 1e-12f ? f[1] * weight / length_d * direction : (float3)(0.0f);
 }
 
-__kernel void apply_forces(
+LANES_KERNEL void apply_forces(
     __global const float4 *x_in, __global float4 *v,
     __global const float *forces, const uint force_count, const float4 gravity, const uint count, const float dt)
 {
@@ -141,7 +141,7 @@ inline float4 stopped_velocity(
 
 // fastest: no point of a solid moves faster [m/s].
 // v.w, free until the end of the step, tells the wall response how fast a stopped particle was: the normal speed it lost.
-__kernel void stop_at_solids(
+LANES_KERNEL void stop_at_solids(
 #if BODIES
     __global const float8 *fluids_in,
 #endif
@@ -261,7 +261,7 @@ inline float3 wall_response(
     return v;
 }
 
-__kernel void update_velocities(
+LANES_KERNEL void update_velocities(
     __global const float4 *material_in, __global float4 *xp, __global const float *pressure_in,
     __global const float4 *push_in, __global const uint *near_in,
     __global float4 *x, __global float4 *v,
@@ -316,7 +316,7 @@ inline void add_drag(
     sum->z += weight * (u.z - vz);
 }
 
-__kernel void apply_viscosity(
+LANES_KERNEL void apply_viscosity(
     __global const float8 *fluids_in, const float2 same,
     __global const float4 *material_in, __global const float4 *xp_in, __global const float4 *v_in,
     __global const float *fill_in, __global float4 *v_out,
@@ -357,7 +357,7 @@ inline void add_curl(
     sum->z += g * (ux * d.y - uy * d.x);
 }
 
-__kernel void compute_vorticity(
+LANES_KERNEL void compute_vorticity(
     const float2 same, __global const float4 *material_in, __global const float4 *xp_in, __global const float4 *v_in,
     __global float4 *vorticity_out, __global const uint *list_in, __global const uint2 *list_range_in, const uint count)
 {
@@ -392,7 +392,7 @@ inline void add_swirl(
 }
 
 // v += dt eps h (N x omega), N = eta/|eta|, eta the gradient of |omega| (P001 eq. 19)
-__kernel void apply_confinement(
+LANES_KERNEL void apply_confinement(
     __global const float8 *fluids_in, const float2 same,
     __global const float4 *material_in, __global const float4 *xp_in, __global const float4 *vorticity_in, __global float4 *v,
     __global const uint *list_in, __global const uint2 *list_range_in, const uint count, const float dt)
@@ -418,7 +418,7 @@ __kernel void apply_confinement(
 }
 
 // ---- removal and survey ----
-__kernel void remove_particles(
+LANES_KERNEL void remove_particles(
     __global float4 *x, __global const float *sinks, const uint sink_count,
     const float4 low, const float4 high, const float time, const uint count)
 {
@@ -437,7 +437,7 @@ __kernel void remove_particles(
 // Per tile: largest speed^2, first particle whose state is not finite, number of dead, -; and how many have which speed.
 #define SPEED_BINS 64
 #define FIRST_SPEED 214  // by the exponent of speed^2 and the bit below it: 2^-20 m^2/s^2
-__kernel void survey(
+LANES_KERNEL void survey(
     __global const float4 *x_in, __global const float4 *v_in, __global float4 *tile_out, __global uint *speeds_out,
     const uint count, const uint tiles)
 {
@@ -461,7 +461,7 @@ __kernel void survey(
 }
 
 // All tiles' numbers together, behind their other results: one small transfer to the host.
-__kernel void sum_speeds(__global const uint *speeds_in, __global uint *tile_out, const uint tiles)
+LANES_KERNEL void sum_speeds(__global const uint *speeds_in, __global uint *tile_out, const uint tiles)
 {
     const uint bin = get_global_id(0);
     if (bin >= SPEED_BINS) return;
