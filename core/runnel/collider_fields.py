@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from .collider_maps import IMAGE_SUFFIXES
 from .errors import RunnelError, SceneError
 from .meshes import Mesh, read_mesh
+from .motion import frame_at
 from .params import Collider, MeshFile, Sink
 from .scene import Scene
 
@@ -309,7 +310,7 @@ class _Frames:
 
     def place(self, time: float) -> float:
         """Frame at a time [s], between frames too; the ends of the sequence stand still."""
-        return min(max(self._scene.frames[0] + time * self._scene.fps, self.first), self.last)
+        return min(max(frame_at(time, self._scene), self.first), self.last)
 
     def mesh(self, number: int) -> Mesh:
         for cached in self._kept:
