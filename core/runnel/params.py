@@ -134,7 +134,7 @@ class MeshFile:
         pattern=FILE,
         pattern_text=FILE_TEXT,
         help="OBJ, STL, PLY or OFF file, relative to the scene's folder and inside of it. Of "
-        "colliders and sinks also a level set (.vdb), or a deforming mesh: in walk_####.obj, "
+        "colliders and sinks also a level set (.vdb), or one that deforms: in walk_####.obj, "
         "#### stands for the number of the frame, 0001 and so on.",
     )
     frames: tuple[int, int] | None = _sequence_frames()
