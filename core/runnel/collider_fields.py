@@ -272,7 +272,7 @@ class MeshField:
         if number > frames.first:
             before = self._fields.get(number - 1) or self._level_set(number - 1)
             field = moved(before, field, 1.0 / self._scene.fps)
-            self._say(tuple(f"frame {number}: {note}" for note in field.notes))
+        self._say(field.notes)
         return with_walls(field, self._radius)
 
     def _level_set(self, number: int) -> SparseField:

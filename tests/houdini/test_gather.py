@@ -240,7 +240,7 @@ def test_vdbs_come_in_as_files(tmp_path: Path) -> None:
 
 def ball(x: float = 0.25, y: float = -0.2) -> Geometry:
     """A level set of radius 0.3."""
-    made = openvdb().createLevelSetSphere(0.3, center=(x, y, 0.25), voxelSize=0.05, halfWidth=4.0)
+    made = openvdb().createLevelSetSphere(0.3, center=(x, y, 0.25), voxelSize=0.05, halfWidth=8.0)
     made.name = "ball"
     return vdb_of(made)
 
