@@ -158,7 +158,9 @@ try:
 except ImportError:
     pass
 else:
-    callbacks.deleted(kwargs["node"])
+    node = kwargs.get("node")
+    if node is not None:
+        callbacks.deleted(node)
 """
 
 
