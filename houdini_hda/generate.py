@@ -158,9 +158,8 @@ try:
 except ImportError:
     pass
 else:
-    node = kwargs.get("node")
-    if node is not None:
-        callbacks.deleted(node)
+    if "node" in kwargs:
+        callbacks.deleted(kwargs["node"])
 """
 
 

@@ -280,7 +280,8 @@ def test_vdbs_that_move_are_a_file_a_frame(tmp_path: Path) -> None:
     assert lifted.max() > 0.2  # 0.02 m a frame are 0.48 m/s
     watch, inputs = Watch(), Inputs(solver, 7)
     assert not watch.changed(inputs, 2)
-    rising._make = lambda f: ball(x=0.3, y=-0.3 + 0.02 * f)
+    rising._make = lambda f: ball(x=0.3, y=-0.3 + 0.02 * f)  # by a voxel
+    rising._dirty()
     assert watch.changed(Inputs(solver, 7), 2)
 
 

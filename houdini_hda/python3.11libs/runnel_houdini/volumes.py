@@ -34,6 +34,18 @@ def is_vector(vdb: hou.VDB) -> bool:
     return vdb.dataType() == hou.vdbData.Vector3
 
 
+def facts(vdb: hou.VDB) -> str:
+    """What tells a VDB from what it was: where it is, how large, its mean; voxels cannot be had in
+    one piece."""
+    count = vdb.activeVoxelCount()
+    if not count:
+        return "empty"
+    corner = [round(k) for k in vdb.activeVoxelBoundingBox().minvec()]
+    place = tuple(vdb.indexToPos(corner))
+    mean = tuple(vdb.samplev(place)) if is_vector(vdb) else vdb.volumeAverage()
+    return repr((count, tuple(vdb.resolution()), tuple(vdb.voxelSize()), place, mean))
+
+
 def alone(geo: hou.Geometry, number: int) -> hou.Geometry:
     """One primitive of a geometry."""
     copy = hou.Geometry()

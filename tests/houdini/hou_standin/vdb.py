@@ -32,8 +32,8 @@ def file_of(grids: list[Any]) -> bytes:
 
 
 class BoundingBox:
-    def __init__(self, *args, **kwargs) -> None:
-        self._corners = args
+    def __init__(self, bbox_or_xmin=0.0, ymin=0.0, zmin=0.0, xmax=0.0, ymax=0.0, zmax=0.0) -> None:
+        self._corners = (bbox_or_xmin, ymin, zmin), (xmax, ymax, zmax)
 
     def minvec(self) -> Any:
         return self._corners[0]
@@ -71,7 +71,7 @@ class Voxels:
 
     def activeVoxelBoundingBox(self) -> BoundingBox:
         low, high = self._grid().evalActiveVoxelBoundingBox()
-        return BoundingBox(low, tuple(k + 1 for k in high))
+        return BoundingBox(*low, *(k + 1 for k in high))
 
     def voxelSize(self) -> Any:
         return self._grid().transform.voxelSize()
