@@ -329,7 +329,8 @@ class Gathering:
                 piece.attributes[PREFIX + "voxel_size"] = float(grid.voxelSize()[0])
             found.append(self._field(f"field_{number}", suffix(), piece, geo, write))
         rows = field_points(geo)
-        if rows is not None and (len(rows) or self.inputs.moves(FORCES)):
+        may_come = self.inputs.moves(FORCES) and geo.findPointAttrib(PREFIX + "kind") is None
+        if rows is not None and (len(rows) or may_come):
             own = Piece("", detail(geo))
             found.append(self._field("field_points", ".bgeo", own, geo, write_field_points))
         elif not found and len(vdbs(geo)):
