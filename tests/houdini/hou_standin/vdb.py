@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,16 @@ from runnel.fields.vdb import openvdb
 from .enums import EnumValue, vdbData
 
 
-def grids_in(data: bytes) -> list[Any]:
+@lru_cache(maxsize=8)  # voxels are asked for one by one
+def grids_in(data: bytes) -> tuple[Any, ...]:
     """The grids of a .vdb file; none if it is no such file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "some.vdb"
         path.write_bytes(data)
         try:
-            return list(openvdb().readAll(str(path))[0])
+            return tuple(openvdb().readAll(str(path))[0])
         except Exception:
-            return []
+            return ()
 
 
 def file_of(grids: list[Any]) -> bytes:
