@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from pathlib import Path
 from typing import Any
 
 import bpy
 import numpy as np
 
-from . import properties, roles
+from . import meshes, properties, roles, takes
 
 Part = dict[str, Any]
 
@@ -28,6 +31,34 @@ def placed(part: Part, obj: bpy.types.Object, metres: float) -> Part:
     velocity = [properties.rounded(v) for v in turn @ np.array(part["velocity"])]
     place = {"center": center, "axis": axis, "velocity": velocity}
     return {**part, "name": roles.part_name(obj), **place}
+
+
+def bring_field(part: Part, folder: Path) -> str:
+    """Copy the files of a velocity field beside the meshes, for scenes may not reach out of their
+    folder; what is wrong, for the artist. Of other kinds drop what belongs to fields."""
+    if part["kind"] != "field":
+        for key in ("field", "field_frames", "field_scale", "voxel_size"):
+            part.pop(key, None)
+        return ""
+    path = Path(bpy.path.abspath(part.get("field", "")))
+    start, run, end = (*re.split("(#+)", path.name, maxsplit=1), "", "")[:3]
+    pattern = rf"{re.escape(start)}\d{{{max(len(run), 1)},}}{re.escape(end)}" if run else None
+    found = path.parent.glob("*") if pattern else [path]
+    files = sorted(f for f in found if not pattern or re.fullmatch(pattern, f.name))
+    if not part.get("field") or not files or not all(f.is_file() for f in files):
+        return f"there is no field {path}"
+    if not run:
+        file = meshes.keep(folder, takes.file_name(path.stem), path.read_bytes(), path.suffix)
+        part["field"] = f"meshes/{file}"
+        return ""
+    data = {f.name: f.read_bytes() for f in files}
+    whole = hashlib.sha256(b"".join(hashlib.sha256(d).digest() for d in data.values()))
+    place = folder / f"{takes.file_name(start)}-{whole.hexdigest()[:12]}"
+    place.mkdir(parents=True, exist_ok=True)
+    for name, content in data.items():
+        (place / name).write_bytes(content)
+    part["field"] = f"meshes/{place.name}/{path.name}"
+    return ""
 
 
 def from_field(obj: bpy.types.Object, metres: float) -> tuple[Part | None, str]:

@@ -467,6 +467,10 @@ class Builder:
         for obj in roles.members(self.system):
             if obj.runnel.role == "FORCE":
                 part = properties.values(obj.runnel.force, Force, self.metres)
+                problem = forces.bring_field(part, self.seen.folder / "meshes")
+                if problem:
+                    self._note("missing_field", f"{obj.name!r}: {problem}.", obj)
+                    continue
                 self._append("force", obj, forces.placed(part, obj, self.metres))
         for obj in roles.fields(self.system):
             part, problem = forces.from_field(obj, self.metres)

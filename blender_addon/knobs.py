@@ -88,8 +88,8 @@ SECTIONS = {
     "FORCE": Section(
         "Force",
         Force,
-        ("kind", "strength", "velocity", "radius"),
-        ("frames",),
+        ("kind", "strength", "velocity", "radius", "field"),
+        ("frames", "field_frames", "field_scale", "voxel_size"),
         "Acts at the object's place, along its own Z axis. Blender's own force fields need no "
         "role.",
     ),

@@ -118,7 +118,8 @@ def switch_name(spec: Spec) -> str:
     """The toggle beside a knob that may be absent or a word; empty if it has none."""
     if spec.words:
         return f"{spec.words[0]}_{spec.name}"
-    return f"use_{spec.name}" if spec.optional or spec.required else ""
+    chosen = spec.required and spec.choices is not None  # a menu always says something
+    return f"use_{spec.name}" if (spec.optional or spec.required) and not chosen else ""
 
 
 def switch_property(spec: Spec) -> Any:

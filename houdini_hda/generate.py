@@ -158,7 +158,8 @@ try:
 except ImportError:
     pass
 else:
-    callbacks.deleted(kwargs["node"])
+    if "node" in kwargs:
+        callbacks.deleted(kwargs["node"])
 """
 
 

@@ -495,6 +495,66 @@ def _vdb(folder: Path) -> None:
     expect(inside[over, 1].min() > -0.08, f"fluid is inside of the VDB, at {lowest:.3f} m")
 
 
+@check("VDB colliders that move")
+def _moving_vdb(folder: Path) -> None:
+    parent = network()
+    solver = shot(parent)
+    _need("vdbfrompolygons")
+    vdb = made(parent, "vdbfrompolygons", "vdb")
+    put(vdb, voxelsize=0.02)
+    mover = box(parent, "mover", (-0.3, -0.1, -0.1), (-0.1, 0.7, 0.5))
+    parm(mover, "tx").setExpression("-0.2 + 0.05 * ($F - 1)")
+    vdb.setInput(0, mover)
+    solver.setInput(1, vdb)
+    put(solver, collidermode="outside", gravity=(0.0, 0.0, 0.0))
+    moved = places(solver, 8)
+    expect(moved[:, 0].min() > 0.2, f"fluid is left behind the pusher: {moved[:, 0].min():.3f} m")
+
+
+CLOUD = """
+geo = hou.pwd().geometry()
+geo.clear()
+row = [0.2 * k - 0.4 for k in range(9)]
+geo.createPoints([(x, y, z) for x in row for y in row for z in row])
+geo.addAttrib(hou.attribType.Point, "v", (1.0, 0.0, 0.0))
+geo.addAttrib(hou.attribType.Point, "pscale", 0.1)
+"""
+
+
+@check("points with v pull the fluid along")
+def _field(folder: Path) -> str:
+    return _pulled(network(), None)
+
+
+@check("volumes go out as VDBs, and pull the fluid along")
+def _volumes(folder: Path) -> str:
+    from runnel.fields.vdb import available, openvdb
+
+    if not available():
+        raise Skip("this Houdini has no OpenVDB module for Python")
+    parent = network()
+    volumes = made(parent, "fluid_surface", "volumes")
+    put(volumes, output="volumes")
+    volumes.setInput(0, python_sop(parent, "points", CLOUD))
+    geo = at(volumes, 1)
+    names = geo.primStringAttribValues("name")
+    same(sorted(names), ["density", "surface", "velocity"], "names of the VDBs")
+    kinds = {prim.type() for prim in geo.prims()}
+    same(kinds, {hou.primType.VDB}, "primitives")
+    return f"{openvdb().__name__}; {_pulled(parent, volumes)}"
+
+
+def _pulled(parent: hou.Node, field: hou.SopNode | None) -> str:
+    """Water in a field of 1 m/s that gives it 2 of the difference in a second."""
+    solver = shot(parent, gravity=(0.0, 0.0, 0.0), fieldstrength=2.0)
+    solver.setInput(1, None)
+    solver.setInput(2, field or python_sop(parent, "cloud", CLOUD))
+    speed = float(column(at(solver, 7), "v", 3)[:, 0].mean())
+    wanted = 1 - np.exp(-2 * 6 / 24)
+    expect(abs(speed - wanted) < 0.05, f"{speed:.3f} m/s, {wanted:.3f} are expected")
+    return f"{speed:.3f} m/s, {wanted:.3f} by theory"
+
+
 def _need(name: str) -> None:
     if hou.nodeType(hou.sopNodeTypeCategory(), name) is None:
         raise Skip(f"there is no node {name} here")

@@ -1,8 +1,9 @@
 """Meshes of colliders and sinks as distance fields, over time.
 
-A field is made once for a file, its settings and a process, whatever asks for it. A deforming mesh
-is a sequence of files, one a frame: `walk_####.obj`, where #### stands for the number of the frame.
-Only the two frames around the present are kept.
+A field is made once for a file, its settings and a process, whatever asks for it. What deforms is a
+sequence of files, one a frame: `walk_####.obj`, where #### stands for the number of the frame. Only
+the two frames around the present are kept. Velocities are those of vertices; level sets have none,
+and give what their distances tell: the speed along the normal.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from .collider_maps import IMAGE_SUFFIXES
 from .errors import RunnelError, SceneError
 from .meshes import Mesh, read_mesh
+from .motion import frame_at
 from .params import Collider, MeshFile, Sink
 from .scene import Scene
 
@@ -245,6 +247,8 @@ class MeshField:
 
         frames, settings = self._frames, self._settings
         assert frames is not None
+        if frames.of_level_sets:
+            return self._moved_level_set(number, frames)
         now = frames.mesh(number)
         if number == frames.first:
             return with_walls(field_of_mesh(now, settings), self._radius)
@@ -259,6 +263,20 @@ class MeshField:
         self._say(tuple(f"frame {number}: {note}" for note in field.notes))
         self._warn_of_speed(field, number)
         return with_walls(field, self._radius)
+
+    def _moved_level_set(self, number: int, frames: _Frames) -> SparseField:
+        from .fields.velocity import moved
+        from .fields.walls import with_walls
+
+        field = self._level_set(number)
+        if number > frames.first:
+            before = self._fields.get(number - 1) or self._level_set(number - 1)
+            field = moved(before, field, 1.0 / self._scene.fps)
+        self._say(field.notes)
+        return with_walls(field, self._radius)
+
+    def _level_set(self, number: int) -> SparseField:
+        return _read_field(self._scene.mesh_path(self._shape, number), self._settings)
 
     def _warn_of_speed(self, field: SparseField, number: int) -> None:
         way = field.fastest / self._scene.fps
@@ -305,11 +323,12 @@ class _Frames:
         self._scene, self._shape = scene, shape
         numbers = scene.mesh_frames(shape)
         self.first, self.last = numbers[0], numbers[-1]
+        self.of_level_sets = shape.file.lower().endswith(".vdb")
         self._kept: list[_Cached] = []
 
     def place(self, time: float) -> float:
         """Frame at a time [s], between frames too; the ends of the sequence stand still."""
-        return min(max(self._scene.frames[0] + time * self._scene.fps, self.first), self.last)
+        return min(max(frame_at(time, self._scene), self.first), self.last)
 
     def mesh(self, number: int) -> Mesh:
         for cached in self._kept:

@@ -1,12 +1,16 @@
-"""Force fields of a scene at a moment, packed into rows for the passes (backends/base.py)."""
+"""Force fields of a scene at a moment, packed for the passes (backends/base.py)."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .backends.base import FORCE_COLUMNS, POINT, VORTEX, WIND
-from .motion import active_times
+from .backends.base import FORCE_COLUMNS, POINT, VORTEX, WIND, Current
+from .errors import RunnelError, SceneError
+from .fields.flow import Flow, read_flow
+from .motion import active_times, frame_at
 from .params import Force
 from .scene import Scene
 
@@ -21,10 +25,61 @@ def pack_forces(scene: Scene, time: float) -> Rows:
     """Forces that act at a time [s]: (n, FORCE_COLUMNS)."""
     rows = []
     for force in scene.forces:
-        start, end = active_times(force.frames, scene)
-        if start <= time < end:
+        if force.kind != "field" and is_active(force, scene, time):
             rows.append(_row(force, scene.ignored_axis))
     return np.stack(rows) if rows else np.zeros((0, FORCE_COLUMNS), np.float32)
+
+
+def is_active(force: Force, scene: Scene, time: float) -> bool:
+    start, end = active_times(force.frames, scene)
+    return start <= time < end
+
+
+class Currents:
+    """The velocity fields of a scene over time. Of a sequence two frames are kept."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._fields = [i for i, force in enumerate(scene.forces) if force.kind == "field"]
+        self._kept: dict[tuple[int, int | None], Flow] = {}
+
+    def at(self, time: float) -> tuple[Current, ...]:
+        """Those that act at a time [s]."""
+        forces = self._scene.forces
+        now = [i for i in self._fields if is_active(forces[i], self._scene, time)]
+        found = tuple(self._current(i, forces[i], time) for i in now)
+        used = {id(flow) for current in found for flow in (current.before, current.after)}
+        self._kept = {key: flow for key, flow in self._kept.items() if id(flow) in used}
+        return found
+
+    def acceleration(self, time: float) -> float:
+        """What they add at most [m/s^2]."""
+        return sum(abs(c.strength) * max(c.before.fastest, c.after.fastest) for c in self.at(time))
+
+    def _current(self, index: int, force: Force, time: float) -> Current:
+        if not force.file.is_sequence:
+            flow = self._flow(index, None)
+            return Current(force.strength, flow, flow, 0.0)
+        frames = self._scene.mesh_frames(force.file)
+        place = min(max(frame_at(time, self._scene), frames[0]), frames[-1])
+        first = max(math.ceil(place - 1e-6) - 1, frames[0])
+        second = min(first + 1, frames[-1])
+        flows = self._flow(index, first), self._flow(index, second)
+        return Current(force.strength, *flows, min(1.0, place - first))
+
+    def _flow(self, index: int, frame: int | None) -> Flow:
+        if (index, frame) not in self._kept:
+            force = self._scene.forces[index]
+            path = self._scene.mesh_path(force.file, frame)
+            try:
+                made = read_flow(path, force.field_scale, force.voxel_size)
+            except SceneError as error:
+                error.key = error.key or f"force[{index}].field"
+                raise
+            except RunnelError as error:
+                raise SceneError(str(error), key=f"force[{index}].field") from error
+            self._kept[index, frame] = made
+        return self._kept[index, frame]
 
 
 def _row(force: Force, ignored_axis: int) -> Rows:

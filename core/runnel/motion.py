@@ -200,6 +200,11 @@ def frame_time(frame: float, scene: Scene) -> float:
     return (frame - scene.frames[0]) / scene.fps
 
 
+def frame_at(time: float, scene: Scene) -> float:
+    """Frame at a time [s], between frames too."""
+    return scene.frames[0] + time * scene.fps
+
+
 def active_times(frames: tuple[int, int] | None, scene: Scene) -> tuple[float, float]:
     """From when to when [s] something with a range of frames acts; both frames count in full."""
     if frames is None:

@@ -134,7 +134,7 @@ class MeshFile:
         pattern=FILE,
         pattern_text=FILE_TEXT,
         help="OBJ, STL, PLY or OFF file, relative to the scene's folder and inside of it. Of "
-        "colliders and sinks also a level set (.vdb), or a deforming mesh: in walk_####.obj, "
+        "colliders and sinks also a level set (.vdb), or one that deforms: in walk_####.obj, "
         "#### stands for the number of the frame, 0001 and so on.",
     )
     frames: tuple[int, int] | None = _sequence_frames()
@@ -169,6 +169,20 @@ class PointFile:
         return "#" in self.file
 
 
+@dataclass(frozen=True, kw_only=True)
+class FieldFile:
+    """Velocities that a force pulls towards."""
+
+    file: str
+    frames: tuple[int, int] | None = None
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it is a file per frame."""
+        return "#" in self.file
+
+
+AnyFile = MeshFile | PointFile | FieldFile
 Shape = Box | Sphere | Cylinder | Plane | MeshFile | PointFile
 SHAPES: Final[dict[str, type]] = {
     "box": Box,
@@ -512,14 +526,14 @@ class Force:
     """A field of acceleration, beside gravity."""
 
     name: str = _name()
-    kind: Literal["wind", "drag", "point", "vortex"] = param(
+    kind: Literal["wind", "drag", "point", "vortex", "field"] = param(
         help='"wind" pulls towards velocity, "drag" towards rest, "point" towards center, '
-        '"vortex" around axis.',
+        '"vortex" around axis, "field" towards the velocities of a file.',
     )
     strength: float = param(
         1.0, unit="1/s or m/s^2", hard=(-1e6, 1e6), soft=(-20, 20),
-        help="Wind, drag: share of the difference in velocity made up per second [1/s]. Point, "
-        "vortex: acceleration [m/s^2]; negative repels or turns the other way.",
+        help="Wind, drag, field: share of the difference in velocity made up per second [1/s]. "
+        "Point, vortex: acceleration [m/s^2]; negative repels or turns the other way.",
     )
     velocity: Vec3 = param(
         (0.0, 0.0, 0.0), unit="m/s", hard=(-1e5, 1e5), soft=(-20, 20), help="Velocity of the wind.",
@@ -533,6 +547,27 @@ class Force:
         help="Reach; the field falls off linearly to 0 there.",
     )
     frames: tuple[int, int] | None = _frames("First and last frame at which the force acts.")
+    field: str | None = param(
+        None, pattern=FILE, pattern_text=FILE_TEXT, default_text="none",
+        help="File of a field: a grid of vectors (.vdb), which acts where voxels are active, or "
+        "points with v (.bgeo, .ply), which act around them. In gust_####.vdb, #### stands for "
+        "the number of the frame; between frames velocities are mixed.",
+    )
+    field_frames: tuple[int, int] | None = _sequence_frames()
+    field_scale: float = param(
+        1.0, hard=(-1e6, 1e6), soft=(-10, 10), help="Multiplies the velocities of a field.",
+    )
+    voxel_size: float | None = param(
+        None, unit="m", hard=(TINY, 1e4), soft=(0.01, 1.0),
+        default_text="twice the points' mean distance",
+        help="Of a field of points: distance of the nodes that their velocities go to, and as far "
+        "as each reaches.",
+    )
+
+    @property
+    def file(self) -> FieldFile:
+        """Of a field."""
+        return FieldFile(file=self.field or "", frames=self.field_frames)
 
 
 @dataclass(frozen=True, kw_only=True)

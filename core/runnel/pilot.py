@@ -173,7 +173,9 @@ class _Flight:
 
     def _wanted(self, sim: Simulation, frame: int, pressure: float) -> int:
         """Steps that the clock of the scene itself would take, seeing what the pilot sees."""
-        return steps_of_frame(self.scene, frame, sim.survey, self.solids, self.emitters, pressure)
+        return steps_of_frame(
+            self.scene, frame, sim.survey, self.solids, self.emitters, pressure, sim.pull
+        )
 
     def _iterations(self, sim: Simulation, lap: Lap, steps: float, pressure: float) -> float:
         """Iterations of the scene itself where the pilot took those of a lap.

@@ -25,6 +25,7 @@ from .params import (
     NAME_TEXT,
     SHAPES,
     TABLES,
+    AnyFile,
     Box,
     Collider,
     Cylinder,
@@ -35,7 +36,6 @@ from .params import (
     MeshFile,
     Output,
     Plane,
-    PointFile,
     Shape,
     Sink,
     Solver,
@@ -190,14 +190,14 @@ class Scene:
         text = json.dumps(self.to_dict(defaults=True), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def mesh_path(self, shape: MeshFile | PointFile, frame: int | None = None) -> Path:
+    def mesh_path(self, shape: AnyFile, frame: int | None = None) -> Path:
         """Where a file of a shape lies; of a sequence that of a frame."""
         file = shape.file
         if frame is not None:
             file = re.sub(r"#+", lambda run: f"{frame:0{len(run[0])}d}", file)
         return (self.directory or Path()) / file
 
-    def mesh_frames(self, shape: MeshFile | PointFile) -> list[int]:
+    def mesh_frames(self, shape: AnyFile) -> list[int]:
         """Frames that a sequence has files of, or says it will have, rising."""
         if shape.frames is not None:
             return list(range(shape.frames[0], shape.frames[1] + 1))
@@ -208,12 +208,14 @@ class Scene:
         return sorted(int(match[1]) for match in found if match)
 
     def files(self) -> list[Path]:
-        """Meshes and maps that the scene names, sequences file by file."""
+        """Meshes, maps and fields that the scene names, sequences file by file."""
         parts: list[Source | Collider | Sink] = [*self.sources, *self.colliders, *self.sinks]
+        shapes: list[AnyFile | Shape] = [part.shape for part in parts]
+        shapes += [force.file for force in self.forces if force.kind == "field"]
         folder = self.directory or Path()
         found = {path for part in self.colliders for path in image_maps(folder, part)}
-        for shape in (part.shape for part in parts):
-            if isinstance(shape, MeshFile | PointFile):
+        for shape in shapes:
+            if isinstance(shape, AnyFile):
                 frames = self.mesh_frames(shape) if shape.is_sequence else [None]
                 found |= {self.mesh_path(shape, frame) for frame in frames}
         return sorted(found)

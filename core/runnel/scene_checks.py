@@ -13,9 +13,12 @@ from .collider_maps import check_maps
 from .errors import MeshError, SceneError, nearest
 from .params import (
     LISTS,
+    AnyFile,
     Box,
     Collider,
     Cylinder,
+    FieldFile,
+    Force,
     MeshFile,
     Plane,
     PointFile,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 MAX_PARTICLES: Final = 200_000_000
 MESH_SUFFIXES: Final = (".obj", ".stl", ".ply", ".off")
 FIELD_SUFFIXES: Final = (".vdb",)  # of colliders and sinks
+FLOW_SUFFIXES: Final = (".vdb", ".bgeo", ".ply")  # of forces
 
 
 def check(scene: Scene) -> None:
@@ -50,8 +54,7 @@ def check(scene: Scene) -> None:
     for i, sink in enumerate(scene.sinks):
         _check_placed(scene, sink, f"sink[{i}]")
     for i, force in enumerate(scene.forces):
-        if force.kind == "vortex" and not any(force.axis):
-            raise SceneError("must not be zero", key=f"force[{i}].axis", value=force.axis)
+        _check_force(scene, force, f"force[{i}]")
     _check_domain(scene)
     _check_channels(scene.output.channels)
     _check_count(scene)
@@ -122,6 +125,23 @@ def _check_collider(scene: Scene, collider: Collider, key: str) -> None:
     )  # fmt: skip
 
 
+def _check_force(scene: Scene, force: Force, key: str) -> None:
+    if force.kind == "vortex" and not any(force.axis):
+        raise SceneError("must not be zero", key=f"{key}.axis", value=force.axis)
+    if force.kind != "field":
+        for name in ("field", "field_frames", "voxel_size"):
+            if getattr(force, name) is not None:
+                raise SceneError('belongs to kind = "field"', key=f"{key}.{name}")
+        return
+    if force.field is None:
+        raise SceneError('kind = "field" needs the file of its velocities', key=f"{key}.field")
+    path = _check_place(scene, force.file, f"{key}.field", FLOW_SUFFIXES)
+    if force.file.is_sequence:
+        path = _check_sequence(scene, force.file, f"{key}.field", False)
+    if not path.is_file():
+        raise MeshError(f"there is no file {path}", key=f"{key}.field", value=force.field)
+
+
 def _check_placed(scene: Scene, part: Source | Collider | Sink, key: str) -> None:
     _check_shape(scene, part.shape, f"{key}.shape")
     _check_turn(scene, part.rotation, f"{key}.rotation")
@@ -168,16 +188,16 @@ def _check_corners(
             )
 
 
-def _check_place(
-    scene: Scene, shape: MeshFile | PointFile, key: str, suffixes: Sequence[str]
-) -> Path:
+def _check_place(scene: Scene, shape: AnyFile, key: str, suffixes: Sequence[str]) -> Path:
     """Scenes come from strangers: a path may not lead out of the scene's folder."""
     path = scene.mesh_path(shape)
     if path.suffix.lower() not in suffixes:
-        what = "points" if isinstance(shape, PointFile) else "mesh"
+        kinds = {PointFile: "points", MeshFile: "mesh", FieldFile: "field"}
+        what = kinds[type(shape)]
         raise MeshError(f"a {what} file ends in {', '.join(suffixes)}", key=key, value=shape.file)
     if shape.frames is not None and not shape.is_sequence:
-        raise MeshError("belongs to sequences, such as walk_####.ply", key=f"{key}.frames")
+        where = f"{key}_frames" if isinstance(shape, FieldFile) else f"{key}.frames"
+        raise MeshError("belongs to sequences, such as walk_####.ply", key=where)
     if not scene.allow_outside and not _is_inside(path, shape.file, scene.directory or Path()):
         raise MeshError(
             "lies outside of the scene's folder. Move it there and give the path from there, or "
@@ -217,13 +237,11 @@ def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -
         raise
 
 
-def _check_sequence(scene: Scene, shape: MeshFile | PointFile, key: str, of_source: bool) -> Path:
+def _check_sequence(scene: Scene, shape: AnyFile, key: str, of_source: bool) -> Path:
     """One file a frame, none missing; the first of them."""
     if of_source or len(re.findall(r"#+", shape.file)) > 1 or "#" in str(Path(shape.file).parent):
         what = "sources do not deform" if of_source else "only one run of #, in the file's name"
         raise MeshError(f"# stands for the number of a frame: {what}", key=key, value=shape.file)
-    if Path(shape.file).suffix.lower() in FIELD_SUFFIXES:
-        raise MeshError("a sequence needs meshes, for velocities", key=key, value=shape.file)
     frames = scene.mesh_frames(shape)
     if not frames:
         raise MeshError("there is no file of this pattern", key=key, value=shape.file)

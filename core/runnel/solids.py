@@ -66,7 +66,7 @@ def deformed(scene: Scene, solid: Solid, frame: int) -> Mesh:
     assert isinstance(shape, MeshFile)
     numbers = scene.mesh_frames(shape)
     nearest = min(max(frame, numbers[0]), numbers[-1])
-    mesh = read_mesh(scene.mesh_path(shape, nearest))
+    mesh = _read(scene.mesh_path(shape, nearest))
     pose = _pose(scene, scene.colliders[solid.index], frame)
     return Mesh(pose.to_world(mesh.vertices), mesh.triangles)
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runnel.export.bgeo import write_bgeo
+from runnel.export.geometry import Geometry
 from runnel.meshes import read_mesh
 from runnel.motion import frame_time, motion_of
 from tests.blender.shots import bent_arm
@@ -255,6 +257,33 @@ def test_bodies_sinks_and_a_domain(shot: Shot) -> None:
     assert [sink.name for sink in scene.sinks] == ["Drain"]
     assert (scene.domain.min, scene.domain.max) == ((-4, -4, -4), (4, 4, 4))
     assert scene.domain.mode == "close"
+
+
+def test_velocity_fields_are_files(shot: Shot, tmp_path: Path) -> None:
+    """Copied beside the meshes, frame by frame; without a file the force is left out, and said."""
+    for frame in (1, 2):
+        place = np.zeros((1, 3), np.float32)
+        columns = {"P": place, "v": place + np.float32(frame)}
+        write_bgeo(tmp_path / f"gust_{frame:04d}.bgeo", Geometry(1, points=columns))
+    shot.bpy.ops.object.empty_add()
+    empty = shot._named("Gust")
+    empty.runnel.role = "FORCE"
+    force = empty.runnel.force
+    force.kind, force.use_voxel_size, force.voxel_size = "field", True, 0.5
+    export = shot.export()
+    assert export.scene.forces == ()
+    assert "missing_field" in [note.kind for note in export.notes]
+    force.field = str(tmp_path / "gust_####.bgeo")
+    (found,) = shot.export().scene.forces
+    assert (found.kind, found.voxel_size) == ("field", 0.5)
+    files = shot.export().scene.files()
+    assert [f.name for f in files if f.suffix == ".bgeo"] == ["gust_0001.bgeo", "gust_0002.bgeo"]
+    force.field = str(tmp_path / "gust_0002.bgeo")
+    (found,) = shot.export().scene.forces
+    assert found.field.startswith("meshes/gust_0002-")
+    force.kind = "drag"
+    (found,) = shot.export().scene.forces
+    assert found.field is None
 
 
 def test_force_fields_of_blender(shot: Shot) -> None:

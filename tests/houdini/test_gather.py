@@ -10,15 +10,20 @@ import numpy as np
 import pytest
 from hou_standin import Geometry, SopNode, world
 from hou_standin.geometry import _PrimData
+from hou_standin.vdb import file_of
 from shots import box, node, points, pool, upstream, values, water
 
 from runnel import RunnelError, Scene
+from runnel.fields.flow import read_flow
+from runnel.fields.vdb import available, openvdb
 from runnel.meshes import read_mesh
 from runnel.points import read_points
 from runnel_houdini.gather import Gathering
-from runnel_houdini.inputs import Inputs
+from runnel_houdini.inputs import Inputs, Watch
 from runnel_houdini.parameters import SOLVER
 from runnel_houdini.values import evaluate
+
+needs_openvdb = pytest.mark.skipif(not available(), reason="OpenVDB is not installed")
 
 
 def gathering(solver: SopNode, folder: Path, last: int = 5) -> Gathering:
@@ -231,6 +236,133 @@ def test_vdbs_come_in_as_files(tmp_path: Path) -> None:
     it = scene(pool(water(), upstream(geo)), tmp_path)
     assert it.mesh_path(it.colliders[0].shape).read_bytes() == b"a level set"
     assert it.colliders[0].shape.file.endswith(".vdb")
+
+
+def ball(x: float = 0.25, y: float = -0.2) -> Geometry:
+    """A level set of radius 0.3."""
+    made = openvdb().createLevelSetSphere(0.3, center=(x, y, 0.25), voxelSize=0.05, halfWidth=8.0)
+    made.name = "ball"
+    return vdb_of(made)
+
+
+def vdb_of(*grids: Any) -> Geometry:
+    geo = Geometry()
+    geo.createPoints([(0, 0, 0)] * len(grids))
+    for number, grid in enumerate(grids):
+        geo._add_prim(_PrimData(hou.primType.VDB, [number], content=file_of([grid])))
+    geo.addAttrib(hou.attribType.Prim, "name", "")
+    geo.setPrimStringAttribValues("name", [grid.name for grid in grids])
+    return geo
+
+
+def breeze(u: Any, low: int = -20, size: int = 60) -> Any:
+    """A VDB of vectors, the same everywhere."""
+    grid = openvdb().Vec3SGrid((0.0, 0.0, 0.0))
+    grid.name = "vel"
+    values = np.broadcast_to(np.float32(u), (size, size, size, 3))
+    grid.copyFromArray(np.ascontiguousarray(values), ijk=(low,) * 3)
+    grid.transform = openvdb().createLinearTransform(voxelSize=0.05)
+    return grid
+
+
+@needs_openvdb
+def test_vdbs_that_move_are_a_file_a_frame(tmp_path: Path) -> None:
+    """They carry fluid along as polygons would; other values at a frame start anew."""
+    rising = upstream(lambda f: ball(y=-0.3 + 0.02 * f))
+    solver = pool(water(), rising, gravity=(0.0, 0.0, 0.0))
+    it = scene(solver, tmp_path)
+    assert it.colliders[0].shape.file == "collider_1_####.vdb"
+    assert it.mesh_frames(it.colliders[0].shape) == [1, 2, 3, 4, 5, 6]
+    solver._cook(4)
+    lifted = values(solver._cook(7), "v")[:, 1]
+    assert solver.errors() == ()
+    assert solver.warnings() == ()
+    assert lifted.max() > 0.2  # 0.02 m a frame are 0.48 m/s
+    watch, inputs = Watch(), Inputs(solver, 7)
+    assert not watch.changed(inputs, 2)
+    rising._make = lambda f: ball(x=0.3, y=-0.3 + 0.02 * f)  # by a voxel
+    rising._dirty()
+    assert watch.changed(Inputs(solver, 7), 2)
+
+
+@needs_openvdb
+@pytest.mark.parametrize("with_openvdb", [True, False])
+def test_vdbs_of_vectors_are_velocity_fields(
+    tmp_path: Path, with_openvdb: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through a .vdb file, or through points where Houdini has no OpenVDB for Python."""
+    if not with_openvdb:
+        monkeypatch.setattr("runnel_houdini.volumes.available", lambda: False)
+    fog = openvdb().FloatGrid()
+    fog.name = "density"
+    geo = vdb_of(fog, breeze((3.0, 0.0, 0.0), low=-4, size=12))
+    solver = pool(water((0.1, 0.1, 0.1), (0.3, 0.3, 0.3)), None, upstream(geo), timescale=0.5,
+                  fieldstrength=2.0, gravity=(0.0, 0.0, 0.0))  # fmt: skip
+    (force,) = scene(solver, tmp_path).forces
+    assert (force.kind, force.name, force.strength, force.field_scale) == ("field", "vel", 2, 2)
+    flow = read_flow(tmp_path / str(force.field), force.field_scale, force.voxel_size)
+    assert flow.voxel == pytest.approx(0.05)
+    assert flow.fastest == pytest.approx(6)
+    assert flow.values[..., 3].sum() == pytest.approx(12**3, rel=1e-5)
+    speed = values(solver._cook(3), "v")[:, 0].mean()
+    assert solver.errors() == ()
+    assert speed == pytest.approx(3 * (1 - np.exp(-2 * 2 / 48)), rel=0.05)
+
+
+@needs_openvdb
+def test_velocity_fields_may_move(tmp_path: Path) -> None:
+    gust = upstream(lambda f: vdb_of(breeze((f, 0.0, 0.0), -4, 12)))
+    made = gathering(pool(water(), None, gust), tmp_path)
+    (force,) = made.scene().forces
+    assert (force.field, force.field_frames) == ("field_1_####.vdb", (1, 6))
+    made.need(3)
+    assert read_flow(tmp_path / "field_1_0003.vdb").fastest == 3
+
+
+def test_points_with_v_are_a_velocity_field(tmp_path: Path) -> None:
+    """Beside points that are forces, which are none of it; a file a frame where they move."""
+    places = np.stack(np.meshgrid(*(np.arange(4) * 0.3,) * 3), axis=-1).reshape(-1, 3)
+
+    def cloud(frame: float) -> Geometry:
+        v = np.tile([frame, 0, 0], (64, 1))
+        geo = points(places, v=v, runnel_strength=np.zeros(64))
+        geo.addAttrib(hou.attribType.Point, "runnel_kind", "")
+        geo.setPointStringAttribValues("runnel_kind", ["drag"] + [""] * 63)
+        return geo
+
+    made = gathering(pool(water(), None, upstream(cloud), fieldstrength=4.0), tmp_path)
+    drag, field = made.scene().forces
+    assert (drag.kind, field.kind, field.strength) == ("drag", "field", 4.0)
+    assert field.field == "field_points_####.bgeo"
+    made.need(2)
+    found = read_points(tmp_path / "field_points_0002.bgeo")
+    assert len(found) == 63
+    assert found.velocity is not None
+    assert (found.velocity[:, 0] == 2).all()
+    still = pool(water(), None, upstream(points(places, v=np.ones((64, 3)))))
+    assert values(still._cook(3), "v")[:, 0].mean() > 0.05
+    assert still.errors() == ()
+
+
+@needs_openvdb
+def test_level_sets_become_polygons_without_openvdb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as Houdini converts them; else it is said what to do."""
+    monkeypatch.setattr("runnel_houdini.pieces.available", lambda: False)
+    solver = pool(water(), upstream(ball()))
+    with pytest.raises(RunnelError, match="Convert VDB"):
+        scene(solver, tmp_path)
+    asked: list[Any] = []
+
+    def convert(name: str, geo: Geometry, parms: Any) -> Geometry:
+        asked.append((name, parms))
+        return box((2, 0, 0), (3, 1, 1))
+
+    monkeypatch.setattr("runnel_houdini.pieces.made_by", convert)
+    it = scene(solver, tmp_path)
+    assert asked == [("convertvdb", {"conversion": "poly"})]
+    assert read_mesh(it.mesh_path(it.colliders[0].shape)).volume() == pytest.approx(1.0)
 
 
 def test_bodies_float_and_come_out(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hou
 import numpy as np
 import pytest
 from hou_standin import Geometry
+from hou_standin.vdb import grids_in
 from shots import node, points, pool, pressed, upstream, values
 
 from runnel.backends.devices import DeviceInfo
+from runnel.fields.vdb import available, surface_of
 from runnel.presets import PRESETS
 from runnel.preview.colors import to_linear
 from runnel_houdini import callbacks, devices
@@ -51,6 +54,34 @@ def test_surface_needs_sizes_and_takes_nothing() -> None:
     empty = node("fluid_surface", upstream(Geometry()))
     assert empty._cook(1).pointCount() == 0
     assert empty.errors() == ()
+
+
+@pytest.mark.skipif(not available(), reason="OpenVDB is not installed")
+def test_volumes_of_points() -> None:
+    """As VDBs that a level set's volume and the points' velocity are found in again."""
+    given = ball()
+    given.addAttrib(hou.attribType.Point, "v", (0.0, 0.0, 0.0))
+    v = np.tile(np.float32([1, 2, 3]), (given.pointCount(), 1))
+    given.setPointFloatAttribValuesFromString("v", v.tobytes())
+    maker = node("fluid_surface", upstream(given), output="volumes", voxelsize=0.05)
+    geo = maker._cook(1)
+    assert maker.errors() == ()
+    assert geo.primStringAttribValues("name") == ("density", "surface", "velocity")
+    density, level_set, velocity = (grids_in(prim._data.content)[0] for prim in geo.prims())
+    assert density.transform.voxelSize()[0] == pytest.approx(0.05)
+    size = abs(surface_of(level_set).volume())
+    assert size == pytest.approx(given.pointCount() * 0.1**3, rel=0.15)
+    assert velocity.getConstAccessor().getValue((0, 0, 0)) == pytest.approx((1, 2, 3), rel=1e-5)
+    empty = node("fluid_surface", upstream(Geometry()), output="volumes")
+    empty._cook(1)
+    assert empty.errors() == ()
+
+
+def test_volumes_without_openvdb_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runnel_houdini.volumes.available", lambda: False)
+    maker = node("fluid_surface", upstream(ball()), output="volumes")
+    assert maker._cook(1).primCount() == 0
+    assert "VDB from Particles" in maker.errors()[0]
 
 
 def test_editing_a_preset_copies_it() -> None:

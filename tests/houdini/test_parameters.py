@@ -33,7 +33,7 @@ ELSEWHERE = {
     "source": {"name", "shape", "position", "rotation", "scale", "motion"},  # the input
     "collider": {"name", "shape", "position", "rotation", "scale", "motion", "pin"},
     "sink": {"name", "shape", "frames", "position", "rotation", "scale", "motion"},
-    "force": {"name"},
+    "force": {"name", "field", "field_frames", "field_scale", "voxel_size"},  # the third input
     "output": {"channels"},  # a toggle each
 }
 

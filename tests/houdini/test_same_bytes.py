@@ -17,6 +17,7 @@ from hou_standin import Geometry, SopNode, world
 from shots import box, node, points, pool, pressed, upstream, values, water
 
 from runnel import Cache, RunnelError, Scene, cli
+from runnel.fields.vdb import available
 from runnel_houdini import callbacks, farm, sessions
 
 LAST = 4
@@ -50,13 +51,20 @@ def simulated(order: farm.HandOver) -> Cache:
     return Cache.open(order.cache)
 
 
-@pytest.mark.parametrize("kind", ["pool", "shot", "boat", "points"])
+def gust(frame: float) -> Geometry:
+    """A velocity field that changes."""
+    places = np.stack(np.meshgrid(*(np.arange(4) * 0.3,) * 3), axis=-1).reshape(-1, 3)
+    return points(places, v=np.tile([frame, 1.0, 0.0], (64, 1)))
+
+
+@pytest.mark.parametrize("kind", ["pool", "shot", "boat", "points", "gust"])
 def test_live_and_command_line_give_the_same_bits(kind: str) -> None:
     solver = {
         "pool": lambda: pool(endframe=LAST, autosubsteps=1),
         "shot": shot,
         "boat": boat,
         "points": lambda: pool(upstream(rain(1)), endframe=LAST),
+        "gust": lambda: pool(water(), None, upstream(gust), endframe=LAST, fieldstrength=5.0),
     }[kind]()
     world.NOW.frame = 3  # a hand-over starts at the start frame, wherever one is
     cache = simulated(farm.write_scene(solver))
@@ -80,7 +88,7 @@ def test_live_and_command_line_give_the_same_bits(kind: str) -> None:
 
 def without_end(scene: Scene) -> str:
     """All of a scene but where it ends: live it goes on for as long as one plays."""
-    return re.sub(r'"frames": \[1, \d+\]', "", json.dumps(scene.to_dict(defaults=True)))
+    return re.sub(r'"(field_)?frames": \[1, \d+\]', "", json.dumps(scene.to_dict(defaults=True)))
 
 
 def farm_scene(solver: SopNode) -> str:
@@ -134,6 +142,12 @@ def test_the_cache_node_reads_it_too() -> None:
     assert reader.errors() == ()
     assert surface.primCount() > 100
     assert surface.findPointAttrib("N") is not None
+    if available():
+        reader._parms |= {"show": "volumes", "voxelsize": 0.1}
+        volumes = reader._cook(2)
+        assert reader.errors() == ()
+        assert volumes.primStringAttribValues("name") == ("density", "surface", "velocity")
+        assert volumes.attribValue("particles") == 125
     reader._parms["cachedir"] = "/nowhere"
     reader._cook(2)
     assert "holds no Runnel cache" in reader.errors()[0]

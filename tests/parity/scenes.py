@@ -20,9 +20,11 @@ from runnel.backends.base import (
     SPHERE,
     VORTEX,
     WIND,
+    Current,
 )
 from runnel.backends.reference.field import world_of
 from runnel.backends.reference.solids import signed_distances
+from runnel.fields.flow import Flow
 from runnel.fields.grid import SparseField, default_settings
 from runnel.fields.rasterize import field_of_mesh
 from runnel.fields.velocity import deform
@@ -304,6 +306,19 @@ def forces(case: Case) -> NDArray[np.float32]:
     if case.dimensions == 2:
         rows[2, 3:6] = np.eye(3)[case.ignored_axis]
     return rows
+
+
+def currents(case: Case) -> tuple[Current, ...]:
+    """Two frames of a field on other nodes each, which end amid the particles, and one that
+    stands; slow, so that what follows is as without them."""
+    made = []
+    for low, voxel, dims in (((-0.1,) * 3, 0.07, (5, 6, 7)), ((-0.2,) * 3, 0.11, (4, 4, 3))):
+        values = case.rng.uniform(-0.3, 0.3, (*dims, 4)).astype(np.float32)
+        values[..., 3] = abs(values[..., 3])
+        made.append(
+            Flow(voxel, case.placed(low) - (voxel / 2) * (case.placed((1, 1, 1)) == 0), values)
+        )
+    return Current(3.0, made[0], made[1], 0.3), Current(1e4, made[1], made[1], 0.0)
 
 
 def sinks(case: Case) -> NDArray[np.float32]:

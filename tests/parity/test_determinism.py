@@ -36,6 +36,7 @@ backend.load(case.rows())
 backend.set_solids(case.solid_rows(), scenes.fields())
 low, high = np.full(3, -1, np.float32), np.full(3, 2, np.float32)
 for step in range({steps}):
+    backend.follow(scenes.currents(case), case.dt)
     backend.predict(case.dt, case.gravity(), scenes.forces(case))
     backend.stop_at_solids()
     backend.find_neighbors()

@@ -26,6 +26,7 @@ backend.set_solids(case.solid_rows(), scenes.fields())
 low, high = (case.placed((v, v, v)).astype(np.float32) for v in (-0.1, 1.0))
 before = backend.count
 for step in range(3):
+    backend.follow(scenes.currents(case), case.dt)
     backend.predict(case.dt, case.gravity(), scenes.forces(case))
     backend.hold(np.arange(5, 50, 3, dtype=np.uint32), np.tile(high, (15, 1)), 0.1)
     backend.stop_at_solids()

@@ -51,6 +51,9 @@ class Run:
     def begin(self) -> None:
         """Prediction and neighbours."""
         twins, case = self.twins, self.case
+        twins.both("follow", scenes.currents(case), case.dt)
+        twins.agree("fields", "velocity", SPEED * self.fastest())
+        twins.take_over("velocity")
         twins.both("predict", case.dt, case.gravity(), scenes.forces(case))
         twins.agree("forces", "velocity", SPEED * self.fastest())
         twins.take_over("position", "velocity")

@@ -146,7 +146,10 @@ def _part(key: str, cls: type, data: dict[str, Any]) -> st.SearchStrategy[dict[s
         none = {name: st.none() for name in maps}
         return table(cls, body=st.just("animated"), wet_map=st.just("none"), **none)
     if key == "force":
-        return table(cls, axis=vectors(0.1, 1.0))
+        # Fields are files, of which there are none here.
+        kinds = st.sampled_from(["wind", "drag", "point", "vortex"])
+        none = {name: st.none() for name in ("field", "field_frames", "voxel_size")}
+        return table(cls, kind=kinds, axis=vectors(0.1, 1.0), **none)
     return table(cls)
 
 

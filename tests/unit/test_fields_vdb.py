@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runnel import Simulation
 from runnel.cli import main
+from runnel.collider_fields import MeshField
 from runnel.errors import MeshError, RunnelError
 from runnel.export.bgeo_read import read_bgeo
 from runnel.fields import vdb
@@ -18,7 +20,7 @@ from runnel.fields.grid import FieldSettings, default_settings
 from runnel.fields.rasterize import field_of_mesh
 from runnel.fields.velocity import with_velocity
 from runnel.scene import Scene
-from runnel.solids import solids_of
+from runnel.solids import deformed, solids_of
 
 from . import field_meshes as made
 
@@ -144,6 +146,69 @@ def test_a_level_set_is_seen_in_exports_and_pictures(tmp_path: Path) -> None:
     points = read_bgeo(out / "colliders.0001.bgeo").points["P"]
     np.testing.assert_allclose(points.min(axis=0), [-0.2, -0.2, 0.0], atol=0.01)
     np.testing.assert_allclose(points.max(axis=0), [0.2, 0.2, 0.4], atol=0.01)
+
+
+def write_balls(folder: Path, speed: float, growth: float, frames: int) -> None:
+    """A ball that moves along x and grows [m per frame], as level sets that OpenVDB makes."""
+    module = vdb.openvdb()
+    for k in range(frames):
+        ball = module.createLevelSetSphere(
+            0.3 + growth * k, center=(speed * k, 0.0, 0.0), voxelSize=0.03, halfWidth=5.0
+        )
+        module.write(str(folder / f"ball_{k + 1:04d}.vdb"), grids=[ball])
+
+
+def ball_scene(folder: Path, fps: float) -> Scene:
+    """A drop ahead of the ball."""
+    drop = {"box": {"min": [0.37, 0, 0], "max": [0.41, 0.04, 0.04]}}
+    table = {
+        "fps": fps, "frames": [1, 9], "fluid": [{"name": "water"}],
+        "solver": {"gravity": [0, 0, 0]},
+        "source": [{"fluid": "water", "spacing": 0.04, "shape": drop}],
+        "collider": [{"name": "ball", "shape": {"mesh": "ball_####.vdb"}}],
+    }  # fmt: skip
+    return Scene.from_dict(table, folder)
+
+
+@needs_openvdb
+def test_level_sets_that_move_know_the_speed_along_their_normal(tmp_path: Path) -> None:
+    """Of a ball that moves and grows u n_x + g, between frames the distances are mixed."""
+    write_balls(tmp_path, 0.02, 0.01, 3)
+    it = ball_scene(tmp_path, 10)
+    field = MeshField(it, it.colliders[0], it.colliders[0].shape, "c")
+    before, now, share = field.at(0.15)
+    assert share == pytest.approx(0.5)
+    n = np.random.default_rng(1).normal(size=(200, 3))
+    n /= np.linalg.norm(n, axis=1, keepdims=True)
+    found = now.velocity_at(0.32 * n + [0.04, 0, 0])
+    # Distances differ by what the surface moved, to first order; the ball is 16 times as large.
+    expected = (0.2 * n[:, :1] + 0.1) * n
+    np.testing.assert_allclose(found, expected, atol=0.012)
+    middle = 0.5 * (before.distance(n * 0.4) + now.distance(n * 0.4))
+    exact = np.linalg.norm(n * 0.4 - [0.03, 0, 0], axis=1) - 0.315
+    np.testing.assert_allclose(middle, exact, atol=2e-3)
+    assert field.take_notes() == []
+    mesh = deformed(it, solids_of(it)[0], 3)
+    assert mesh.vertices[:, 0].max() == pytest.approx(0.36, abs=2e-3)
+
+
+@needs_openvdb
+def test_level_sets_that_move_push(tmp_path: Path, backend_name: str) -> None:
+    write_balls(tmp_path, 0.02, 0.0, 9)
+    with Simulation(ball_scene(tmp_path, 20), backend_name) as sim:
+        sim.advance(9)
+        (place,), (velocity,) = sim.particles["position"], sim.particles["velocity"]
+    assert np.linalg.norm(place - [0.16, 0, 0]) > 0.3
+    assert velocity[0] == pytest.approx(0.4, abs=0.05)
+
+
+@needs_openvdb
+def test_level_sets_that_leap_are_told_of(tmp_path: Path) -> None:
+    write_balls(tmp_path, 0.4, 0.0, 2)
+    it = ball_scene(tmp_path, 20)
+    field = MeshField(it, it.colliders[0], it.colliders[0].shape, "c")
+    field.at(0.04)
+    assert "farther in a frame than its distances reach" in field.take_notes()[0]
 
 
 @needs_openvdb

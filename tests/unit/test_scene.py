@@ -614,7 +614,7 @@ def test_broken_mesh_is_found_at_loading(folder: Path) -> None:
 # --- the guide ------------------------------------------------------------------------------------
 
 
-def test_scenes_of_the_guide_load() -> None:
+def test_scenes_of_the_guide_load(tmp_path: Path) -> None:
     """The first snippet is a whole scene, the others are parts to add to it."""
     guide = (ROOT / "docs" / "guide" / "scenes.md").read_text(encoding="utf-8")
     first, *others = map(tomllib.loads, re.findall(r"```toml\n(.*?)```", guide, re.DOTALL))
@@ -623,7 +623,8 @@ def test_scenes_of_the_guide_load() -> None:
     for part in others:
         for key, value in part.items():
             first[key] = first.get(key, []) + value if isinstance(value, list) else value
-    scene = Scene.from_dict(first)
+    (tmp_path / "gust_0001.vdb").touch()
+    scene = Scene.from_dict(first, tmp_path)
     assert len(scene.colliders) == 3
     assert scene.fluids[1].viscosity == 4.0
 

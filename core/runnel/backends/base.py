@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from ..fields.flow import Flow
     from ..fields.grid import SparseField
     from ..solver.coarse import CoarseLevel
 
@@ -57,6 +58,16 @@ WIND, POINT, VORTEX = range(3)  # drag is wind of velocity 0
 # 0 kind; 1 strength; 2 radius (inf = no fall-off); 3:6 velocity or axis; 6:9 centre
 
 Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Current:
+    """A velocity field at a moment: a = min(strength, 1/dt) (w u - w v)."""
+
+    strength: float  # [1/s]
+    before: Flow
+    after: Flow
+    share: float  # of the second, in time
 
 
 OWN_BITS, SHARED_BITS = 14, 16  # of a mask of solids near some particles
@@ -194,6 +205,9 @@ class Backend(Protocol):
     def surroundings(self, first: int) -> Surroundings:
         """All particles within h of the bodies from number `first` on, and some more. Needs
         neighbours."""
+
+    def follow(self, currents: Sequence[Current], dt: float) -> None:
+        """v += dt a of one velocity field after the other; ahead of predict."""
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         """v += dt a; x* = x + dt v."""

@@ -193,6 +193,14 @@ def read_surface(path: str | Path) -> Mesh:
 
 def _level_set(path: Path, name: str | None) -> Any:
     """The grid of a name, else the first level set; MeshError if the file has none."""
+    try:
+        return _choose(openvdb(), read_grids(path), name)
+    except MeshError as error:
+        raise error.in_file(path) from None
+
+
+def read_grids(path: Path) -> list[Any]:
+    """All grids of a file."""
     if not path.is_file():
         raise MeshError("there is no such file", file=path)
     module = openvdb()
@@ -201,10 +209,7 @@ def _level_set(path: Path, name: str | None) -> Any:
         grids, _ = module.readAll(str(path))
     except Exception as error:  # the library's own kinds among them
         raise MeshError(f"is not a .vdb file that OpenVDB can read: {error}", file=path) from None
-    try:
-        return _choose(module, grids, name)
-    except MeshError as error:
-        raise error.in_file(path) from None
+    return list(grids)
 
 
 def _choose(module: ModuleType, grids: list[Any], name: str | None) -> Any:
@@ -226,7 +231,7 @@ def field_of_grid(
     memory: int = MEMORY,
 ) -> SparseField:  # fmt: skip
     """The field of an OpenVDB level set."""
-    voxel, place = _lattice(grid)
+    voxel, place = lattice(grid)
     if grid.activeVoxelCount() == 0:
         raise MeshError(f"grid {grid.name!r} is empty")
     stored = grid.metadata.get(_MODE, "outside")
@@ -250,7 +255,7 @@ def field_of_grid(
     )  # fmt: skip
 
 
-def _lattice(grid: Any) -> tuple[float, Floats]:
+def lattice(grid: Any) -> tuple[float, Floats]:
     """Voxel size, and where voxel (0, 0, 0) lies; MeshError if cells are not cubes along axes."""
     transform = grid.transform
     at = np.array([transform.indexToWorld(p) for p in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))])
@@ -259,7 +264,7 @@ def _lattice(grid: Any) -> tuple[float, Floats]:
     if not voxel > 0 or not np.allclose(steps, voxel * np.eye(3), atol=1e-6 * abs(voxel)):
         raise MeshError(
             f"grid {grid.name!r} is turned, sheared or has cells that are not cubes. Resample it "
-            "along the axes (Houdini: VDB Resample), and turn the collider instead"
+            "along the axes (Houdini: VDB Resample); colliders can be turned instead"
         )
     return voxel, at[0]
 

@@ -82,6 +82,28 @@ def deform(
     )
 
 
+def moved(before: SparseField, now: SparseField, dt: float) -> SparseField:
+    """The field `now` with the velocity that its surface has along its normal, since it was
+    `before` a time dt [s] ago: -dphi/dt n. What it does along itself, distances cannot tell."""
+    places = now.voxel_places().reshape(-1, 3)
+    normal = np.empty((len(places), 3))
+    for axis in range(3):
+        step = 0.5 * now.voxel * np.eye(3)[axis]
+        normal[:, axis] = now.distance(places + step) - now.distance(places - step)
+    normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
+    past = before.distance(places)
+    speed = (past - now.distance(places)) / dt
+    velocity = (speed[:, None] * normal).astype(np.float32).reshape(*now.values.shape, 3)
+    lost = (abs(now.values.ravel()) < now.voxel) & (abs(past) >= 0.999 * before.band)
+    made = replace(now, velocity=velocity)
+    if not lost.any():
+        return made
+    return made.with_notes(
+        f"the level set moved farther in a frame than its distances reach ({before.band:.3g} m); "
+        "fluid may pass through it. More frames per second, or a larger band_width, help."
+    )
+
+
 def same_topology(before: Mesh, now: Mesh) -> bool:
     """Whether the same triangles join the same vertices."""
     return len(before.vertices) == len(now.vertices) and np.array_equal(

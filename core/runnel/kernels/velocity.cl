@@ -35,6 +35,38 @@ LANES_KERNEL void apply_forces(
     v[i] = velocity;
 }
 
+// ---- velocity fields: nodes of (w u, w), x fastest; origin and 1/voxel ----
+inline float4 flow_at(__global const float4 *flow, const int4 dims, const float4 place, const float3 x)
+{
+    const float3 q = (x - place.xyz) * place.w;
+    const float3 last = (float3)((float)(dims.x - 1), (float)(dims.y - 1), (float)(dims.z - 1));
+    if (!(q.x >= 0.0f && q.y >= 0.0f && q.z >= 0.0f && q.x < last.x && q.y < last.y && q.z < last.z)) return (float4)(0.0f);
+    // Devices may assume that there is no NaN: an index has to be held inside by itself.
+    const int i = clamp((int)q.x, 0, dims.x - 2), j = clamp((int)q.y, 0, dims.y - 2), k = clamp((int)q.z, 0, dims.z - 2);
+    const float fx = q.x - (float)i, fy = q.y - (float)j, fz = q.z - (float)k;
+    const size_t row = dims.x, plane = row * dims.y;
+    __global const float4 *at = flow + k * plane + j * row + i;
+    const float4 a = mix(mix(at[0], at[1], fx), mix(at[row], at[row + 1], fx), fy);
+    const float4 b = mix(mix(at[plane], at[plane + 1], fx), mix(at[plane + row], at[plane + row + 1], fx), fy);
+    return mix(a, b, fz);
+}
+
+// change = dt min(strength, 1/dt)
+__kernel void follow(
+    __global const float4 *x_in, __global float4 *v,
+    __global const float4 *before, const int4 dims, const float4 place,
+    __global const float4 *after, const int4 dims_after, const float4 place_after,
+    const float share, const float change, const uint count)
+{
+    const uint i = get_global_id(0);
+    if (i >= count) return;
+    float4 now = flow_at(before, dims, place, x_in[i].xyz);
+    if (share > 0.0f) now = mix(now, flow_at(after, dims_after, place_after, x_in[i].xyz), share);
+    float4 velocity = v[i];
+    velocity.xyz += in_scene_plane(change * (now.xyz - now.w * velocity.xyz));
+    v[i] = velocity;
+}
+
 // ---- fast particles: what would pass through a solid within the step is stopped at its surface ----
 #define MARCH_STEPS 96
 #define MARCH_GAP 0.5f    // of the radius: as near as that, the surface is reached

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..backends.base import Survey
 from ..colliders import Solids
-from ..motion import active_times, frame_time
+from ..forces import is_active
+from ..motion import frame_time
 from ..scene import Scene
 from ..sources import Emitter, PointEmitter
 
@@ -91,8 +92,10 @@ def steps_of_frame(
     solids: Solids,
     emitters: Sequence[Emitter | PointEmitter],
     pressure_speed: float = 0.0,
+    pull: float = 0.0,
 ) -> int:
-    """Steps from a frame to the next, given the state at its start.
+    """Steps from a frame to the next, given the state at its start; `pull` is the acceleration
+    of velocity fields [m/s^2].
 
     "auto" keeps the way of the fluid in a step below `cfl` spacings, that of single drops below
     LONE times that, and the push of the resting fluid's pressure, `pressure_speed` = sqrt(P/rho)
@@ -102,7 +105,7 @@ def steps_of_frame(
     solver = scene.solver
     start = frame_time(frame, scene)
     fluid = max(now.bulk_speed, now.max_speed / LONE)
-    fastest = fluid + _acceleration(scene, start) * length
+    fastest = fluid + (_acceleration(scene, start) + pull) * length
     if not math.isfinite(fastest):
         fastest = 0.0  # the step will say which particle it is
     if solver.time_step != "auto":
@@ -141,8 +144,7 @@ def _acceleration(scene: Scene, time: float) -> float:
     """What gravity and fields add at most [m/s^2]."""
     total = float(np.linalg.norm([scene.solver.gravity[axis] for axis in scene.axes]))
     for force in scene.forces:
-        start, end = active_times(force.frames, scene)
-        if not start <= time < end:
+        if not is_active(force, scene, time):
             continue
         if force.kind in ("point", "vortex"):
             total += abs(force.strength)

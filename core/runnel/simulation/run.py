@@ -16,9 +16,9 @@ from ..backends.base import FORCE_COLUMNS, Survey
 from ..backends.devices import DeviceInfo
 from ..colliders import Sinks, Solids, kill_bounds
 from ..errors import DeviceError, RunnelError, SimulationError
-from ..forces import pack_forces
+from ..forces import Currents, pack_forces
 from ..meshes import Mesh
-from ..motion import Pose
+from ..motion import Pose, frame_time
 from ..particles import ParticleStore
 from ..scene import Scene
 from ..solver.acceleration import Plan
@@ -66,6 +66,7 @@ class Simulation:
         self._memory_limit = memory_limit
         self._clock = Clock(scene)
         self._solids, self._sinks = Solids(scene), Sinks(scene)
+        self._currents = Currents(scene)
         self.bodies = bodies_of(scene, self._solids)  # None: the fluid moves none
         self.deformables = deformables_of(scene, self._solids, self.bodies)
         self._wet = WetMaps(scene, self._solids)
@@ -143,6 +144,11 @@ class Simulation:
     def survey(self) -> Survey:
         """Speeds by which the length of the coming steps is chosen."""
         return self._latest()
+
+    @property
+    def pull(self) -> float:
+        """Acceleration that velocity fields give at most [m/s^2]."""
+        return self._currents.acceleration(frame_time(self.frame, self.scene))
 
     @property
     def device_name(self) -> str:
@@ -338,6 +344,7 @@ class Simulation:
             self._solids,
             self._emitters,
             self._pressure_speed,
+            self.pull,
         )
 
     def _expect_pressure(self) -> None:
@@ -394,6 +401,7 @@ class Simulation:
             pressure_number=(self._pressure_speed * dt / self.scene.smallest_spacing) ** 2,
             held=self._nozzles.step(start, dt) if self._emitters else None,
             solid_fields=self._solids.fields,
+            currents=self._currents.at(start),
             sink_fields=self._sinks.fields,
             bodies=self.bodies,
             deformables=self.deformables,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import FEW, Array, Backend, Contributions, Surroundings, Survey
+from ..backends.base import FEW, Array, Backend, Contributions, Current, Surroundings, Survey
 from .acceleration import MARGIN, Plan, cycles, weights
 from .model import Model
 
@@ -105,6 +105,7 @@ class Fields:
     bodies: Bodies | None = None
     deformables: Deformables | None = None
     coarse: CoarseLevel | None = None  # takes long waves of compression
+    currents: tuple[Current, ...] = ()  # velocity fields that forces pull towards
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,8 @@ def step(
     coupling = _Coupling(backend, model, fields, dt, watch)
     with watch.stage("predict"):  # 1-4
         coupling.place()
+        if fields.currents:
+            backend.follow(fields.currents, dt)
         backend.predict(dt, fields.gravity, fields.forces)
         if fields.held is not None:
             backend.hold(*fields.held)

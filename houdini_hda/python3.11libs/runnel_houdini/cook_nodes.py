@@ -21,6 +21,7 @@ from .parameters import ATTRIBUTES, CACHE, COLLIDER, SOURCE, SURFACE
 from .parm import Node, Parm, walk
 from .pieces import KEYS
 from .values import Values, evaluate, piece_attributes
+from .volumes import add_volumes
 
 _CORE_NAMES = {name: channel for channel, name in ATTRIBUTES.items()}
 
@@ -94,13 +95,17 @@ def _show(
     if show == "bodies":
         _add_solids(geo, reader.solids(number))
         return
-    frame = reader.frame(number, "*" if show == "surface" else str(values["attribs"]))
+    wanted = str(values["attribs"]) if show == "particles" else "*"
+    frame = reader.frame(number, wanted)
     scale = hou.fps() / cache.fps
-    if show == "surface":
-        mesh = surface_of(frame.channels)
-        if "velocity" in mesh.attributes:
-            mesh.attributes["velocity"] = mesh.attributes["velocity"] * np.float32(scale)
-        _add_mesh(geo, mesh)
+    if show in ("surface", "volumes"):
+        channels = dict(frame.channels)
+        if "velocity" in channels:
+            channels["velocity"] = channels["velocity"] * np.float32(scale)
+        if show == "surface":
+            _add_mesh(geo, surface_of(channels))
+        else:
+            add_volumes(geo, channels, float(values["voxelsize"]))
         if values["outstats"]:
             set_detail(geo, statistics(frame, cache.manifest.device))
         return
@@ -132,12 +137,17 @@ def cook_surface(node: hou.SopNode) -> None:
     assert geo is not None
     with plain_errors(geo):
         values = evaluate(node, SURFACE)
-        wanted = str(values["attribs"]).split()
+        volumes = values["output"] == "volumes"
+        wanted = ["v"] if volumes else str(values["attribs"]).split()
         arrays = _particles(geo, wanted)
         options = SurfaceOptions(
             channels=tuple(name for name in arrays if name not in ("position", "radius", "phase")),
             **{p.key: values[p.name] for p in _surface_parms()},
         )
+        if volumes:
+            geo.clear()
+            add_volumes(geo, arrays, float(values["voxelsize"]))
+            return
         phase = arrays.pop("phase", None)
         geo.clear()
         if not values["eachfluid"] or phase is None:

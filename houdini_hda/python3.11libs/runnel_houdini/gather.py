@@ -10,7 +10,6 @@ import re
 import shutil
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,9 @@ from .fluids import Variants
 from .geometry import Array, matches, numeric_attributes, point_values, positions
 from .inputs import BODIES, COLLIDERS, FORCES, SOURCE, Inputs
 from .parameters import ATTRIBUTES, PREFIX
-from .pieces import Piece, pieces
+from .pieces import Piece, detail, of_vdbs, pieces
 from .values import Table, Values
+from .volumes import field_points, suffix, vdbs, write_field_points, write_vector_vdb
 
 EMITTER_ONLY = ("rate", "speed", "frames", "inherit_velocity")
 MAPS = ("friction_map", "bounce_map", "stickiness_map")
@@ -45,7 +45,7 @@ class Moving:
     index: int  # of the input
     piece: str
     pattern: str  # name with #### for the frame
-    write: Callable[[Path, hou.Geometry, Piece], None]
+    write: Callable[[Path, hou.Geometry], bool]  # false: the piece is not there
 
     def path(self, folder: Path, frame: int) -> Path:
         return folder / re.sub(r"#+", lambda run: f"{frame:0{len(run[0])}d}", self.pattern)
@@ -105,15 +105,7 @@ class Gathering:
             if frame > self.last + 1 or path.exists():
                 continue
             geo = inputs.at(part.index, frame)
-            found = [] if geo is None else pieces(geo, as_points=part.pattern.endswith(".bgeo"))
-            for piece in found:
-                if piece.name == part.piece and geo is not None:
-                    part.write(path, geo, piece)
-                    break
-            else:
-                if part.pattern.endswith(".bgeo") and geo is not None:  # nothing is emitted
-                    part.write(path, geo, _nothing(geo))
-                    continue
+            if geo is None or not part.write(path, geo):
                 name = f" {part.piece!r}" if part.piece else ""
                 raise RunnelError(
                     f"Input {part.index + 1}: the piece{name} is gone at frame {frame}. Pieces "
@@ -177,17 +169,27 @@ class Gathering:
         table["kind"] = "emitter" if emits else "volume"
         self._variants.learn(*self._multiples(geo, piece, table["fluid"]))
         self._carry(geo)
-        write = partial(self._write_points, fluid=str(table["fluid"]))
+        fluid = str(table["fluid"])
         if emits and self.inputs.moves(SOURCE):
-            part = Moving(SOURCE, piece.name, f"{number}_####.bgeo", write)
-            self.moving.append(part)
-            self.need(self.first)
-            points: Any = {"file": part.pattern, "frames": self.frames}
+
+            def write(path: Path, geo: hou.Geometry) -> bool:
+                now = [p for p in pieces(geo, as_points=True) if p.name == piece.name]
+                self._write_points(path, geo, now[0] if now else _nothing(geo), fluid)
+                return True
+
+            points: Any = self._sequence(SOURCE, piece.name, f"{number}_####.bgeo", write)
         else:
-            path = self.folder / f"{number}.bgeo"
-            write(path, geo, piece)
-            points = path.name
+            points = f"{number}.bgeo"
+            self._write_points(self.folder / points, geo, piece, fluid)
         return table | {"shape": {"points": points}}
+
+    def _sequence(
+        self, index: int, piece: str, pattern: str, write: Callable[[Path, hou.Geometry], bool]
+    ) -> Table:
+        """A file a frame, of which the first is written now; the value of a shape's key."""
+        self.moving.append(Moving(index, piece, pattern, write))
+        self.need(self.first)
+        return {"file": pattern, "frames": self.frames}
 
     def _carry(self, geo: hou.Geometry) -> None:
         """Note the attributes of points that stay with the particles."""
@@ -282,6 +284,11 @@ class Gathering:
         geo = self.inputs.at(FORCES, self.first)
         if geo is None:
             return []
+        return [*self._point_forces(geo), *self._fields(geo)]
+
+    def _point_forces(self, geo: hou.Geometry) -> list[Table]:
+        if geo.findPointAttrib(PREFIX + "kind") is None:
+            return []
         if self.inputs.moves(FORCES):
             self.notes.append("Forces stay where they are at the start frame.")
         found = []
@@ -290,7 +297,7 @@ class Gathering:
                 a.name(): point.attribValue(a) for a in geo.pointAttribs()
             }
             table = settings.settings_of_attributes(attributes, "force")
-            if "kind" not in table:
+            if not table.get("kind"):
                 continue
             for name, key in (("P", "center"), ("v", "velocity"), ("N", "axis")):
                 if name in attributes and key not in table:
@@ -304,6 +311,55 @@ class Gathering:
             found.append(table)
         return found
 
+    def _fields(self, geo: hou.Geometry) -> list[Table]:
+        """Velocity fields: VDBs of vectors, and the points that have v."""
+        found = []
+        for number, piece in enumerate(of_vdbs(geo, vectors=True), 1):
+            name = piece.name
+
+            def write(path: Path, geo: hou.Geometry, name: str = name) -> bool:
+                now = [p for p in of_vdbs(geo, vectors=True) if p.name == name]
+                for one in now[:1]:
+                    assert one.vdb is not None
+                    write_vector_vdb(path, one.vdb)
+                return bool(now)
+
+            if suffix() == ".bgeo" and piece.vdb is not None:
+                (grid,) = vdbs(piece.vdb)
+                piece.attributes[PREFIX + "voxel_size"] = float(grid.voxelSize()[0])
+            found.append(self._field(f"field_{number}", suffix(), piece, geo, write))
+        rows = field_points(geo)
+        may_come = self.inputs.moves(FORCES) and geo.findPointAttrib(PREFIX + "kind") is None
+        if rows is not None and (len(rows) or may_come):
+            own = Piece("", detail(geo))
+            found.append(self._field("field_points", ".bgeo", own, geo, write_field_points))
+        elif not found and len(vdbs(geo)):
+            self.notes.append(
+                "Input 3: VDBs of single numbers are no velocities (VDB Vector Merge)."
+            )
+        return found
+
+    def _field(
+        self,
+        file: str,
+        suffix: str,
+        piece: Piece,
+        geo: hou.Geometry,
+        write: Callable[[Path, hou.Geometry], bool],
+    ) -> Table:
+        table = {"strength": self.values["fieldstrength"]}
+        table |= settings.settings_of_attributes(piece.attributes, "force")
+        scale = float(table.get("field_scale", 1.0)) / self.values["timescale"]
+        table |= {"kind": "field", "field_scale": scale, "field": file + suffix}
+        table["name"] = self._unique("force", piece.name or file)
+        if suffix == ".vdb":
+            table.pop("voxel_size", None)
+        if self.inputs.moves(FORCES):
+            given = self._sequence(FORCES, piece.name, f"{file}_####{suffix}", write)
+            return table | {"field": given["file"], "field_frames": given["frames"]}
+        write(self.folder / f"{file}{suffix}", geo)
+        return table
+
     # --- files -----------------------------------------------------------------------------------
 
     def _mesh(
@@ -316,23 +372,18 @@ class Gathering:
         attributes: Collection[str] = (),
     ) -> Any:
         """Write a piece's mesh; the value of `mesh` in a shape."""
-        if piece.vdb is not None:
-            if moves:
-                self.notes.append(
-                    f"{piece.name}: a VDB stays as it is at the start frame; polygons can move."
-                )
-            path = self.folder / f"{name}.vdb"
-            piece.vdb.saveToFile(str(path))
-            return path.name
+        suffix = ".ply" if piece.vdb is None else ".vdb"
         if not moves:
-            path = self.folder / f"{name}.ply"
-            _write_mesh(path, geo, piece, attributes)
-            return path.name
-        write = partial(_write_mesh, attributes=attributes)
-        part = Moving(index, piece.name, f"{name}_####.ply", write)
-        self.moving.append(part)
-        self.need(self.first)
-        return {"file": part.pattern, "frames": self.frames}
+            _write_piece(self.folder / f"{name}{suffix}", piece, attributes)
+            return f"{name}{suffix}"
+
+        def write(path: Path, geo: hou.Geometry) -> bool:
+            now = [p for p in pieces(geo) if p.name == piece.name and not p.of_points]
+            if now:
+                _write_piece(path, now[0], attributes)
+            return bool(now)
+
+        return self._sequence(index, piece.name, f"{name}_####{suffix}", write)
 
     def _unique(self, kind: str, name: str) -> str:
         taken = self._names.setdefault(kind, set())
@@ -350,10 +401,12 @@ def _nothing(geo: hou.Geometry) -> Piece:
     return Piece("", used=np.zeros(0, np.int64), geo=geo)
 
 
-def _write_mesh(
-    path: Path, geo: hou.Geometry, piece: Piece, attributes: Collection[str] = ()
-) -> None:
-    """A mesh with some of its point attributes: uv, and those that scale friction and the like."""
+def _write_piece(path: Path, piece: Piece, attributes: Collection[str] = ()) -> None:
+    """A level set; or a mesh with some of its point attributes: uv, and those that scale friction
+    and the like."""
+    if piece.vdb is not None:
+        piece.vdb.saveToFile(str(path))
+        return
     assert piece.vertices is not None
     assert piece.corners is not None
     found: dict[str, Array] = {}

@@ -85,7 +85,7 @@ def triangles(geo: hou.Geometry) -> Triangles:
     geo = _polygons_only(_unpacked(geo))
     corners, sizes = _topology(geo)
     if sizes.max(initial=0) > 4:  # may be concave, where a fan is wrong
-        divided = _verb("divide", geo)
+        divided = made_by("divide", geo)
         if divided is not None:
             geo = divided
             corners, sizes = _topology(geo)
@@ -101,7 +101,7 @@ def packed(geo: hou.Geometry) -> bool:
 def _unpacked(geo: hou.Geometry) -> hou.Geometry:
     if not packed(geo):
         return geo
-    unpacked = _verb("unpack", geo, {"transfer_attributes": "*", "transfer_groups": "*"})
+    unpacked = made_by("unpack", geo, {"transfer_attributes": "*", "transfer_groups": "*"})
     if unpacked is None:
         raise RunnelError("Packed primitives could not be unpacked: put an Unpack node in between.")
     return unpacked
@@ -110,7 +110,7 @@ def _unpacked(geo: hou.Geometry) -> hou.Geometry:
 def _polygons_only(geo: hou.Geometry) -> hou.Geometry:
     if geo.countPrimType(hou.primType.Polygon) == geo.primCount():
         return geo
-    converted = _verb("convert", geo)  # spheres, tubes, NURBS, polygon soups
+    converted = made_by("convert", geo)  # spheres, tubes, NURBS, polygon soups
     copy = hou.Geometry()
     copy.merge(geo if converted is None else converted)
     others = [prim for prim in copy.prims() if prim.type() != hou.primType.Polygon]
@@ -119,7 +119,7 @@ def _polygons_only(geo: hou.Geometry) -> hou.Geometry:
     return copy
 
 
-def _verb(
+def made_by(
     name: str, geo: hou.Geometry, settings: Mapping[str, str] | None = None
 ) -> hou.Geometry | None:
     """What a node of Houdini's makes of a geometry; None if it cannot be had."""

@@ -10,6 +10,7 @@ import hou
 from runnel import RunnelError
 
 from .geometry import numeric_attributes, point_values, positions
+from .volumes import facts, vdbs
 
 Digest = bytes
 SOURCE, COLLIDERS, FORCES, BODIES = range(4)
@@ -106,6 +107,8 @@ class Inputs:
                 sum_of.update(geo.primFloatAttribValuesAsString(name))
             elif kind == hou.attribData.Int:
                 sum_of.update(geo.primIntAttribValuesAsString(name))
+        for vdb in vdbs(geo):
+            sum_of.update(facts(vdb).encode())
         details = {a.name(): geo.attribValue(a) for a in geo.globalAttribs()}
         sum_of.update(repr(sorted(details.items(), key=lambda pair: pair[0])).encode())
         return sum_of.digest()

@@ -268,11 +268,17 @@ _FORCES = _tab(
     "forcetab", "Forces",
     _knob("solver", "gravity", default=(0.0, -9.81, 0.0),
           help="Gravity. Set it along z if the up axis is z. [m/s^2]"),
+    _knob("force", "strength", "fieldstrength", label="Field Strength",
+          help="Of velocity fields in the third input that have no runnel_strength: share of the "
+               "difference in velocity made up per second. [1/s]", range=(0.0, 20.0)),
     Multi(
         name="forces", label="Forces", default=0, part="force",
         help="Wind, drag, attraction and vortices, beside those of the third input.",
         items=(
-            *_knob("force", "kind", "forcekind#", default=("wind",)),
+            *_knob("force", "kind", "forcekind#", default=("wind",),
+                   help='"wind" pulls towards velocity, "drag" towards rest, "point" towards '
+                        'center, "vortex" around axis. Velocity fields come by the third input.',
+                   menu=tuple((kind, title(kind)) for kind in FORCE_KINDS)),
             *_knob("force", "strength", "forcestrength#"),
             *_knob("force", "velocity", "forcevelocity#", hide=_of_kind("wind")),
             *_knob("force", "center", "forcecenter#", hide=_of_kind("point", "vortex")),
@@ -351,7 +357,8 @@ SOLVER: Final = Node(
         "phase, id and any other attribute). A Runnel Source node sets pieces apart.",
         "Solids: polygons, packed primitives, or VDB level sets. Pieces are told apart by the "
         "primitive attribute name. A Runnel Collider node gives them settings of their own.",
-        "Points that are forces: the string attribute runnel_kind (wind, drag, point, vortex) and "
+        "Velocity fields that pull the fluid along: VDBs of vectors, or points with v. Points that "
+        "are forces: the string attribute runnel_kind (wind, drag, point, vortex) and "
         "runnel_strength, v (of wind), N (axis of a vortex), pscale (reach).",
         "Closed surfaces that the fluid moves and that push back; open ones are cloth.",
     ),
@@ -445,6 +452,12 @@ COLLIDER: Final = Node(
 _MISSING = (("error", "Is an Error"), ("warn", "Empty, With a Warning"), ("empty", "Empty"),
             ("nearest", "Nearest Frame"))  # fmt: skip
 
+
+def _voxel_size(unless: str) -> Parm:
+    return number("voxelsize", "Voxel Size", "Of volumes; 0 takes the smallest pscale. [m]", 0.0,
+                  (0.0, 0.2), disable=unless)  # fmt: skip
+
+
 CACHE: Final = Node(
     name="fluid_cache", label="Runnel File Cache", icon="SOP_filecache",
     summary="Reads a cache that the solver, the command line or a farm wrote.",
@@ -455,9 +468,12 @@ CACHE: Final = Node(
              "$HIP/geo/runnel", type="directory", chooser="read"),
         number("frame", "Frame", "Frame of the cache. Frames between two are moved along v.", 1.0,
                (1, 250), expression="$FF", locked=(False, False)),
-        text("show", "Show", "What is read: particles, their surface, or bodies and colliders at "
-             "that frame.", "particles", **_menu(
-                 ("particles", "Particles"), ("surface", "Surface"), ("bodies", "Bodies"))),
+        text("show", "Show", "What is read: particles, their surface, volumes of them (VDBs "
+             "density, surface and velocity), or bodies and colliders at that frame.",
+             "particles", **_menu(
+                 ("particles", "Particles"), ("surface", "Surface"), ("volumes", "Volumes"),
+                 ("bodies", "Bodies"))),
+        _voxel_size("{ show != volumes }"),
         text("missing", "Missing Frame", "What a frame that is not in the cache gives.", "error",
              menu=_MISSING),
         text("attribs", "Attributes", "Attributes to read, as a pattern. P comes always.", "*",
@@ -493,10 +509,14 @@ def _capital(words: str) -> str:
 
 SURFACE: Final = Node(
     name="fluid_surface", label="Runnel Surface", icon="SOP_particlefluidsurface",
-    summary="Makes a polygon surface of particles of any sizes.",
+    summary="Makes a polygon surface, or volumes, of particles of any sizes.",
     inputs=("Particles",), input_help=("Points with pscale.",), least_inputs=1,
     cook="cook_surface",
     items=(
+        text("output", "Output", "A polygon surface; or VDBs: density (a fog), surface (a level "
+             "set) and velocity.", "surface", **_menu(
+                 ("surface", "Surface"), ("volumes", "Volumes"))),
+        _voxel_size("{ output != volumes }"),
         *_surface_parms(),
         text("attribs", "Attributes", "Point attributes carried to the surface, separated by "
              "spaces.", "v density Cd"),

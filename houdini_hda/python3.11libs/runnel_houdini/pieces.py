@@ -14,8 +14,12 @@ import hou
 import numpy as np
 from numpy.typing import NDArray
 
-from .geometry import Floats, Ints, triangles
+from runnel import RunnelError
+from runnel.fields.vdb import available
+
+from .geometry import Floats, Ints, made_by, triangles
 from .parameters import PREFIX
+from .volumes import alone, is_vector, vdbs
 
 # Names of the settings that a piece has of its own. Where pieces are merged, each gets the
 # attributes of the others too, with nothing in them.
@@ -43,7 +47,7 @@ def pieces(geo: hou.Geometry, *, as_points: bool = False) -> list[Piece]:
     """The pieces of a geometry; `as_points`: its primitives do not count."""
     if as_points or not geo.primCount():
         return _of_points(geo)
-    return [*_of_vdbs(geo), *_of_polygons(geo)]
+    return [*of_vdbs(geo), *_of_polygons(geo)]
 
 
 def _of_points(geo: hou.Geometry) -> list[Piece]:
@@ -84,19 +88,30 @@ def _of_polygons(geo: hou.Geometry) -> list[Piece]:
     return found
 
 
-def _of_vdbs(geo: hou.Geometry) -> list[Piece]:
-    """Each VDB on its own."""
-    numbers = [prim.number() for prim in geo.prims() if prim.type() == hou.primType.VDB]
+def of_vdbs(geo: hou.Geometry, *, vectors: bool = False) -> list[Piece]:
+    """Each VDB on its own: level sets and the like, or those of vectors."""
     found = []
-    for number in numbers:
-        alone = hou.Geometry()
-        alone.merge(geo)
-        alone.deletePrims([p for p in alone.prims() if p.number() != number], keep_points=True)
-        (prim,) = alone.prims()
-        carried = [a for a in alone.primAttribs() if a.name().startswith(PREFIX)]
+    for vdb in vdbs(geo):
+        if is_vector(vdb) != vectors:
+            continue
+        single = alone(geo, vdb.number())
+        (prim,) = single.prims()
+        carried = [a for a in single.primAttribs() if a.name().startswith(PREFIX)]
         settings = _detail(geo) | {a.name(): prim.attribValue(a) for a in carried}
-        name = prim.attribValue("name") if alone.findPrimAttrib("name") else f"vdb_{number}"
-        found.append(Piece(str(name), _own(settings), vdb=alone))
+        name = prim.attribValue("name") if single.findPrimAttrib("name") else ""
+        named = str(name) or f"vdb_{vdb.number()}"
+        if vectors or available():
+            found.append(Piece(named, _own(settings), vdb=single))
+            continue
+        surface = made_by("convertvdb", single, {"conversion": "poly"})
+        mesh = None if surface is None else triangles(surface)
+        if mesh is None or not len(mesh.corners):
+            raise RunnelError(
+                f"{named}: Houdini has no OpenVDB module for Python, and the VDB could not be made "
+                "polygons. Put a Convert VDB node in between."
+            )
+        used = np.arange(len(mesh.points))
+        found.append(Piece(named, _own(settings), mesh.points, mesh.corners, used, mesh.geo))
     return found
 
 
@@ -116,6 +131,11 @@ def _own(attributes: dict[str, Any]) -> dict[str, Any]:
         return attributes
     keys = str(attributes[KEYS]).split()
     return {name: value for name, value in attributes.items() if name in keys}
+
+
+def detail(geo: hou.Geometry) -> dict[str, Any]:
+    """Settings that a whole geometry carries."""
+    return _own(_detail(geo))
 
 
 def _detail(geo: hou.Geometry) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from .enums import (
     numericData,
     primType,
     severityType,
+    vdbData,
 )
 from .errors import (
     Error,
@@ -54,10 +55,12 @@ from .scene import (
     time,
     ui,
 )
+from .vdb import BoundingBox
 
 __all__ = [
     "VDB",
     "Attrib",
+    "BoundingBox",
     "EnumValue",
     "Error",
     "Geometry",
@@ -102,4 +105,5 @@ __all__ = [
     "text",
     "time",
     "ui",
+    "vdbData",
 ]

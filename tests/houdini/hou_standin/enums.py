@@ -60,6 +60,13 @@ class primType:
     Volume = EnumValue("Volume")
 
 
+class vdbData:
+    Boolean = EnumValue("Boolean")
+    Float = EnumValue("Float")
+    Int = EnumValue("Int")
+    Vector3 = EnumValue("Vector3")
+
+
 class severityType:
     Error = EnumValue("Error")
     Message = EnumValue("Message")

@@ -17,6 +17,7 @@ from runnel.export.geometry import Geometry as Parsed
 
 from .enums import EnumValue, attribData, attribScope, attribType, groupScope, numericData, primType
 from .errors import GeometryPermissionError, InvalidSize, OperationFailed
+from .vdb import Voxels, file_of, grids_in
 from .world import new_data_id
 
 _TYPES = {
@@ -163,7 +164,16 @@ class PackedGeometry(PackedPrim):
 
 
 class VDB(Prim):
-    pass
+    # Assigned one by one: a base that Houdini does not have would be none of its.
+    _grid = Voxels._grid
+    activeVoxelBoundingBox = Voxels.activeVoxelBoundingBox
+    activeVoxelCount = Voxels.activeVoxelCount
+    dataType = Voxels.dataType
+    indexToPos = Voxels.indexToPos
+    resolution = Voxels.resolution
+    samplev = Voxels.samplev
+    volumeAverage = Voxels.volumeAverage
+    voxelSize = Voxels.voxelSize
 
 
 class PointGroup:
@@ -462,8 +472,11 @@ class Geometry:
 
     def saveToFile(self, file_name: str) -> None:
         if file_name.endswith(".vdb"):
-            (grid,) = [prim.content for prim in self._prims if prim.kind is primType.VDB]
-            Path(file_name).write_bytes(grid)
+            parts = [prim.content for prim in self._prims if prim.kind is primType.VDB]
+            whole = (
+                parts[0] if len(parts) == 1 else file_of([g for p in parts for g in grids_in(p)])
+            )
+            Path(file_name).write_bytes(whole)
         else:
             Path(file_name).write_bytes(self.data())
 
@@ -472,8 +485,12 @@ class Geometry:
         data = Path(file_name).read_bytes()
         if file_name.endswith(".vdb"):
             self._empty()
-            self.createPoints([(0.0, 0.0, 0.0)])
-            self._add_prim(_PrimData(primType.VDB, [0], content=data))
+            grids = grids_in(data)
+            self.createPoints([(0.0, 0.0, 0.0)] * len(grids))
+            for number, grid in enumerate(grids):
+                self._add_prim(_PrimData(primType.VDB, [number], content=file_of([grid])))
+            self.addAttrib(attribType.Prim, "name", "")
+            self.setPrimStringAttribValues("name", [grid.name for grid in grids])
         else:
             self._from_parsed(parse_bgeo(data))
 

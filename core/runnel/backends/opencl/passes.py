@@ -17,6 +17,7 @@ from ..base import (
     SOLID_COLUMNS,
     SPEED_BINS,
     Contributions,
+    Current,
     Surroundings,
     Survey,
     bulk_speed,
@@ -40,6 +41,7 @@ from .state import DeviceState
 if TYPE_CHECKING:
     import pyopencl as cl
 
+    from ...fields.flow import Flow
     from ...fields.grid import SparseField
     from ...solver.coarse import CoarseLevel
 
@@ -83,6 +85,7 @@ class OpenCLBackend(DeviceState):
         self._rest_speed = 0.0
         self._solid_count = 0
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
+        self._flows: dict[int, Flow] = {}  # on the device, by id()
         self._around: tuple[Any, int] | None = None  # clusters near deformables, their rows
         self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
         self._passable = False  # any of the solids, by what is fast
@@ -294,6 +297,31 @@ class OpenCLBackend(DeviceState):
         if "back" not in self._buffers or self._buffers["back"].size < 64 * self.capacity:
             self._buffers["back"] = self._allocate(64 * self.capacity)
         return [*self._take(names), *more]
+
+    def follow(self, currents: Sequence[Current], dt: float) -> None:
+        needed = {id(f): f for c in currents for f in (c.before, c.after)}
+        for number in self._flows.keys() - needed.keys():
+            del self._buffers[f"flow {number}"]
+        for number in needed.keys() - self._flows.keys():
+            self._buffers[f"flow {number}"] = self._upload(needed[number].values)
+        self._flows = needed  # held, so that no other is given one of these numbers
+        for current in currents:
+            self._run(
+                self._program(),
+                "follow",
+                self._rows,
+                *self._take("x v"),
+                *self._flow(current.before),
+                *self._flow(current.after),
+                f32(current.share),
+                f32(min(current.strength, 1.0 / dt) * dt),
+                u32(self._rows),
+            )
+
+    def _flow(self, flow: Flow) -> list[Any]:
+        place = np.append(flow.origin, 1.0 / flow.voxel).astype(np.float32)
+        dims = np.array([*flow.dims, 0], np.int32)
+        return [self._buffers[f"flow {id(flow)}"], dims, place]
 
     def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
         self._dt = dt

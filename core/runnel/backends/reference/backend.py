@@ -23,6 +23,7 @@ from ..base import (
     SPEED_BINS,
     Array,
     Contributions,
+    Current,
     Surroundings,
     Survey,
     bulk_speed,
@@ -167,6 +168,16 @@ class ReferenceBackend:
             return world._replace(rows=_table(rows, SOLID_COLUMNS))
         self._fields[name] = tuple(fields)
         return world_of(rows, fields, self.model.ignored_axis)
+
+    def follow(self, currents: Sequence[Current], dt: float) -> None:
+        d = self._data
+        for current in currents:
+            a, b = current.before, current.after
+            change = min(current.strength, 1.0 / dt) * dt
+            velocity.follow(
+                a.values, a.origin, a.voxel, b.values, b.origin, b.voxel, current.share, change,
+                d["position"], d["velocity"], self.model.ignored_axis,
+            )  # fmt: skip
 
     def predict(self, dt: float, gravity: Array, forces: Array) -> None:
         d, self._dt = self._data, float(dt)

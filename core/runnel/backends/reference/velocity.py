@@ -18,6 +18,8 @@ Array = NDArray[np.float32] | NDArray[np.float64]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
+Sample = tuple[float, float, float, float]
+
 SPRAY = 0.5  # fill below which eq. 5 takes a particle for spray
 FLAT = 1e-6  # slope of |omega| over h, relative, below which confinement has no direction
 
@@ -67,6 +69,45 @@ def accelerate(
         v[i, 2] = now[2] + dt * a2
         if ignored_axis >= 0:
             v[i, ignored_axis] = 0.0
+
+
+@inline
+def flow_at(flow: Floats, origin: Doubles, voxel: float, x: Vector) -> Sample:
+    """w u and w of a field at a place; nothing beyond its nodes."""
+    q = ((x[0] - origin[0]) / voxel, (x[1] - origin[1]) / voxel, (x[2] - origin[2]) / voxel)
+    u0, u1, u2, w = 0.0, 0.0, 0.0, 0.0
+    inside = (
+        0.0 <= q[0] < flow.shape[2] - 1
+        and 0.0 <= q[1] < flow.shape[1] - 1
+        and 0.0 <= q[2] < flow.shape[0] - 1
+    )
+    if inside:
+        i, j, k = int(q[0]), int(q[1]), int(q[2])
+        for corner in range(8):
+            a, b, c = corner & 1, corner >> 1 & 1, corner >> 2
+            weight = abs(1 - a - q[0] + i) * abs(1 - b - q[1] + j) * abs(1 - c - q[2] + k)
+            u0 += weight * flow[k + c, j + b, i + a, 0]
+            u1 += weight * flow[k + c, j + b, i + a, 1]
+            u2 += weight * flow[k + c, j + b, i + a, 2]
+            w += weight * flow[k + c, j + b, i + a, 3]
+    return u0, u1, u2, w
+
+
+@parallel
+def follow(
+    before: Floats, origin: Doubles, voxel: float, after: Floats, origin_after: Doubles,
+    voxel_after: float, share: float, change: float, x: Array, v: Floats, ignored_axis: int,
+) -> None:  # fmt: skip
+    """v += change (w u - w v), in place."""
+    for i in prange(len(x)):
+        here = (double(x[i, 0]), double(x[i, 1]), double(x[i, 2]))
+        a = flow_at(before, origin, voxel, here)
+        b = flow_at(after, origin_after, voxel_after, here)
+        w = a[3] + share * (b[3] - a[3])
+        for axis in range(3):
+            if axis != ignored_axis:
+                u = a[axis] + share * (b[axis] - a[axis])
+                v[i, axis] += change * (u - w * v[i, axis])
 
 
 @parallel
