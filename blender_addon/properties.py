@@ -32,13 +32,14 @@ from runnel.params import (
     Domain,
     Fluid,
     Force,
+    ForceKeyframe,
     Output,
     Sink,
     Solver,
     Source,
 )
 from runnel.scene import Scene
-from runnel.spec import Spec
+from runnel.spec import Spec, specs
 
 from . import deliver, roles, takes
 from .knobs import METRES, ROLE_HELP, SECTIONS, knobs
@@ -47,6 +48,7 @@ from .knobs import METRES, ROLE_HELP, SECTIONS, knobs
 RELATIVE = {"PATH_SUPPORTS_BLEND_RELATIVE"} if bpy.app.version >= (4, 5, 0) else set()
 ALL = "ALL"  # in place of a uid: takes part in every system
 UNITS = {"m": "LENGTH", "m/s": "VELOCITY", "m/s^2": "ACCELERATION", "kg": "MASS"}
+_KEYED = {spec.name for spec in specs(ForceKeyframe)}  # what core lets change over the frames
 ICONS = {
     "FLUID": "MOD_FLUIDSIM",
     "EMITTER": "MOD_WAVE",
@@ -118,7 +120,8 @@ def switch_name(spec: Spec) -> str:
     """The toggle beside a knob that may be absent or a word; empty if it has none."""
     if spec.words:
         return f"{spec.words[0]}_{spec.name}"
-    return f"use_{spec.name}" if spec.optional or spec.required else ""
+    absent = spec.optional or (spec.required and spec.choices is None)
+    return f"use_{spec.name}" if absent else ""
 
 
 def switch_property(spec: Spec) -> Any:
@@ -143,7 +146,8 @@ def annotations(cls: type) -> dict[str, Any]:
             continue
         if switch_name(spec) and not (spec.optional and spec.type is str):
             made[switch_name(spec)] = switch_property(spec)
-        made[spec.name] = blender_property(spec)
+        animated = cls is Force and spec.name in _KEYED
+        made[spec.name] = blender_property(spec, options={"ANIMATABLE"} if animated else set())
     return made
 
 

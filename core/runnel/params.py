@@ -133,9 +133,9 @@ class MeshFile:
     file: str = param(
         pattern=FILE,
         pattern_text=FILE_TEXT,
-        help="OBJ, STL, PLY or OFF file, relative to the scene's folder and inside of it. Of "
-        "colliders and sinks also a level set (.vdb), or a deforming mesh: in walk_####.obj, "
-        "#### stands for the number of the frame, 0001 and so on.",
+        help="OBJ, STL, PLY or OFF file, relative to the scene's folder and inside of it; of "
+        "colliders and sinks also a level set (.vdb). A deforming mesh is a file a frame: in "
+        "walk_####.obj, #### stands for the number of the frame, 0001 and so on.",
     )
     frames: tuple[int, int] | None = _sequence_frames()
 
@@ -181,6 +181,10 @@ SHAPES: Final[dict[str, type]] = {
 _SOLIDS = ("box", "sphere", "cylinder", "plane", "mesh")
 
 
+def _of_force(name: str, **more: Any) -> Any:
+    return param(None, default_text="the force's", help=f"As the force's {name}.", **more)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Keyframe:
     """Where a moving object is at a frame. Between keyframes it moves evenly."""
@@ -192,6 +196,17 @@ class Keyframe:
         help="Rotation about x, then y, then z. Each angle changes evenly up to the next keyframe:"
         " from 0 to 360 is a full turn.",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForceKeyframe:
+    """A force at a frame; what is left out is the force's own. In between all changes evenly."""
+
+    frame: float = param(hard=_FRAME, help="Frame; may lie between two.")
+    strength: float | None = _of_force("strength", unit="1/s or m/s^2", hard=(-1e6, 1e6))
+    velocity: Vec3 | None = _of_force("velocity", unit="m/s", hard=(-1e5, 1e5))
+    center: Vec3 | None = _of_force("center", unit="m", hard=_WORLD)
+    axis: Vec3 | None = _of_force("axis", hard=_WORLD)
 
 
 # --- what the parts of a scene have in common -----------------------------------------------------
@@ -340,7 +355,7 @@ class Source:
     rate: float | None = param(
         None, unit="m^3/s", hard=(0.0, 1e9), soft=(0.0, 10.0), default_text="from the speed",
         help="Volume an emitter gives (m^2/s in 2D); its speed follows from the area across the "
-        "stream. Give this or speed, not both.",
+        "stream, at its start if it deforms. Give this or speed, not both.",
     )
     speed: float | None = param(
         None, unit="m/s", hard=(0.0, 1e5), soft=(0.0, 20.0), default_text="length of velocity",
@@ -533,6 +548,9 @@ class Force:
         help="Reach; the field falls off linearly to 0 there.",
     )
     frames: tuple[int, int] | None = _frames("First and last frame at which the force acts.")
+    keyframes: tuple[ForceKeyframe, ...] = param(
+        (), help="Of a force that moves or changes. Before the first and after the last it stays.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

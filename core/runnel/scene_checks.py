@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,9 @@ from .params import (
     Box,
     Collider,
     Cylinder,
+    Force,
+    ForceKeyframe,
+    Keyframe,
     MeshFile,
     Plane,
     PointFile,
@@ -50,8 +54,7 @@ def check(scene: Scene) -> None:
     for i, sink in enumerate(scene.sinks):
         _check_placed(scene, sink, f"sink[{i}]")
     for i, force in enumerate(scene.forces):
-        if force.kind == "vortex" and not any(force.axis):
-            raise SceneError("must not be zero", key=f"force[{i}].axis", value=force.axis)
+        _check_force(force, f"force[{i}]")
     _check_domain(scene)
     _check_channels(scene.output.channels)
     _check_count(scene)
@@ -126,13 +129,26 @@ def _check_placed(scene: Scene, part: Source | Collider | Sink, key: str) -> Non
     _check_shape(scene, part.shape, f"{key}.shape")
     _check_turn(scene, part.rotation, f"{key}.rotation")
     for i, keyframe in enumerate(part.motion):
-        where = f"{key}.motion[{i}]"
-        _check_turn(scene, keyframe.rotation, f"{where}.rotation")
-        if i and keyframe.frame <= part.motion[i - 1].frame:
+        _check_turn(scene, keyframe.rotation, f"{key}.motion[{i}].rotation")
+    _check_order(part.motion, f"{key}.motion")
+
+
+def _check_force(force: Force, key: str) -> None:
+    if force.kind == "vortex":
+        axes = {f"{key}.keyframes[{i}]": k.axis for i, k in enumerate(force.keyframes)}
+        for where, axis in {key: force.axis, **axes}.items():
+            if axis is not None and not any(axis):
+                raise SceneError("must not be zero", key=f"{where}.axis", value=axis)
+    _check_order(force.keyframes, f"{key}.keyframes")
+
+
+def _check_order(keyframes: Sequence[Keyframe | ForceKeyframe], key: str) -> None:
+    for i, (before, after) in enumerate(pairwise(keyframes), 1):
+        if after.frame <= before.frame:
             raise SceneError(
                 "keyframes must be in order, each after the one before",
-                key=f"{where}.frame",
-                value=keyframe.frame,
+                key=f"{key}[{i}].frame",
+                value=after.frame,
             )
 
 
@@ -193,7 +209,7 @@ def _check_point_file(scene: Scene, shape: PointFile, key: str) -> None:
 
     path = _check_place(scene, shape, key, SUFFIXES)
     if shape.is_sequence:
-        path = _check_sequence(scene, shape, key, False)
+        path = _check_sequence(scene, shape, key)
     try:
         read_points(path)
     except MeshError as error:
@@ -205,7 +221,7 @@ def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -
     suffixes = MESH_SUFFIXES if of_source else MESH_SUFFIXES + FIELD_SUFFIXES
     path = _check_place(scene, shape, key, suffixes)
     if shape.is_sequence:
-        path = _check_sequence(scene, shape, key, of_source)
+        path = _check_sequence(scene, shape, key)
     if not path.is_file():
         raise MeshError(f"there is no file {path}", key=key, value=shape.file)
     if path.suffix.lower() in FIELD_SUFFIXES:
@@ -217,11 +233,11 @@ def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -
         raise
 
 
-def _check_sequence(scene: Scene, shape: MeshFile | PointFile, key: str, of_source: bool) -> Path:
+def _check_sequence(scene: Scene, shape: MeshFile | PointFile, key: str) -> Path:
     """One file a frame, none missing; the first of them."""
-    if of_source or len(re.findall(r"#+", shape.file)) > 1 or "#" in str(Path(shape.file).parent):
-        what = "sources do not deform" if of_source else "only one run of #, in the file's name"
-        raise MeshError(f"# stands for the number of a frame: {what}", key=key, value=shape.file)
+    if len(re.findall(r"#+", shape.file)) > 1 or "#" in str(Path(shape.file).parent):
+        message = "# stands for the number of a frame: only one run of #, in the file's name"
+        raise MeshError(message, key=key, value=shape.file)
     if Path(shape.file).suffix.lower() in FIELD_SUFFIXES:
         raise MeshError("a sequence needs meshes, for velocities", key=key, value=shape.file)
     frames = scene.mesh_frames(shape)
@@ -322,11 +338,25 @@ def _solid(scene: Scene, source: Source) -> Box | Sphere | Cylinder:
     """The source's shape, for a mesh the box around it."""
     shape = source.shape
     if isinstance(shape, MeshFile):
-        path = scene.mesh_path(shape)
-        return _mesh_box(path, path.stat().st_mtime_ns)
+        paths = _some_files(scene, shape)
+        boxes = [_mesh_box(path, path.stat().st_mtime_ns) for path in paths]
+        return max(boxes, key=lambda box: box.volume(scene.axes))
     if isinstance(shape, Plane | PointFile):
         raise SceneError("a source needs an end", key=f"source.{source.name}.shape.plane")
     return shape
+
+
+def _some_files(scene: Scene, shape: MeshFile) -> list[Path]:
+    """The file of a mesh; of a sequence a few, for deforming things may begin as next to nothing.
+
+    The first is there, others may be written while the shot is simulated.
+    """
+    if not shape.is_sequence:
+        return [scene.mesh_path(shape)]
+    frames = scene.mesh_frames(shape)
+    chosen = sorted({frames[i * (len(frames) - 1) // 4] for i in range(5)})
+    first, *more = (scene.mesh_path(shape, frame) for frame in chosen)
+    return [first, *(path for path in more if path.is_file())]
 
 
 @lru_cache(maxsize=256)

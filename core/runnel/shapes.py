@@ -243,9 +243,9 @@ def shape_of(shape: params.Shape, directory: str | Path | None = None) -> Shape:
         normal = np.array(shape.normal, np.float64)
         return PlaneShape(np.array(shape.point, np.float64), normal / np.linalg.norm(normal))
     path = Path(directory or ".") / shape.file
+    if shape.is_sequence:  # what it has in its first frame
+        path = points.file_at(shape, Path(directory or "."), points.first_frame(shape, path))
     if isinstance(shape, params.PointFile):
-        if shape.is_sequence:  # what it has in its first frame
-            path = points.file_at(shape, Path(directory or "."), points.first_frame(shape, path))
         return PointsShape(points.read_points(path).position.astype(np.float64))
     mesh = meshes.read_mesh(path)
     mesh.require_closed(path)

@@ -243,7 +243,9 @@ def _rows(name: str) -> tuple[Parm, ...]:
 
 # --- settings that travel as attributes ----------------------------------------------------------
 
-_GIVEN_ELSEWHERE: Final = {"name", "shape", "position", "rotation", "scale", "motion", "pin"}
+_GIVEN_ELSEWHERE: Final = {
+    "name", "shape", "position", "rotation", "scale", "motion", "keyframes", "pin",
+}  # fmt: skip
 _PIECES: Final[dict[str, type]] = {"source": Source, "collider": Collider, "force": Force}
 
 
