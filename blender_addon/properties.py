@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import bpy
 from bpy.props import (
@@ -59,6 +61,7 @@ ICONS = {
     "FORCE": "FORCE_FORCE",
     "DOMAIN": "MESH_CUBE",
 }
+# A .blend keeps the numbers: new roles go to the end.
 ROLES = [("NONE", "None", "Has no part in the simulation", "X", 0)] + [
     (role, section.title, ROLE_HELP[role], ICONS[role], number)
     for number, (role, section) in enumerate(SECTIONS.items(), 1)
@@ -95,8 +98,8 @@ def blender_property(spec: Spec, **more: Any) -> Any:
         facts["options"] = {"ENUM_FLAG"}
         return EnumProperty(items=items, default=set(known), **facts)
     if spec.choices is not None:
-        items = [(str(c), str(c).replace("_", " ").title(), "") for c in spec.supported]
-        return EnumProperty(items=items, default=str(known or spec.supported[0]), **facts)
+        default = str(known or spec.supported[0])
+        return EnumProperty(items=_items(spec.supported), default=default, **facts)
     if spec.type is str:
         return StringProperty(default=known, **facts)
     if spec.type is bool:
@@ -114,6 +117,12 @@ def blender_property(spec: Spec, **more: Any) -> Any:
     facts["unit"] = UNITS.get(spec.unit, "NONE")
     facts["precision"] = 4
     return (FloatVectorProperty if spec.size > 1 else FloatProperty)(default=known, **facts)
+
+
+def _items(words: Iterable[Any]) -> list[tuple[str, str, str, int]]:
+    """Choices. A .blend keeps their numbers: made from the words, they outlast words that are added
+    or put in another order."""
+    return [(w, w.replace("_", " ").title(), "", crc32(w.encode()) >> 1) for w in map(str, words)]
 
 
 def switch_name(spec: Spec) -> str:
@@ -152,8 +161,7 @@ def annotations(cls: type) -> dict[str, Any]:
 
 
 def _preset_property(spec: Spec) -> Any:
-    items = [("NONE", "Custom", "Values of your own")]
-    items += [(c, str(c).replace("_", " ").title(), "") for c in spec.supported]
+    items = [("NONE", "Custom", "Values of your own", 0), *_items(spec.supported)]
     return EnumProperty(
         name=spec.label, description=spec.help, items=items, default="NONE", update=_take_preset
     )

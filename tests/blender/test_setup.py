@@ -10,6 +10,11 @@ import pytest
 from runnel.params import PRESETS, Collider, Fluid, Force, Output, Sink, Solver, Source
 from runnel.spec import specs
 
+OLD_FILE = Path(__file__).parent / "scenes" / "settings_4_5.blend"
+OLD_ROLES = ("FLUID", "EMITTER", "COLLIDER", "RIGID", "SOFT", "SINK", "FORCE", "DOMAIN")
+OLD_SYSTEM = ("Flood", "cubic", "exact")
+OLD_FLUIDS = [("water", "water"), ("topping", "honey"), ("cream", "milk")]
+
 
 def cube(bpy: Any, name: str = "Cube", role: str = "FLUID", **how: Any) -> Any:
     bpy.ops.mesh.primitive_cube_add(**how)
@@ -89,6 +94,46 @@ def test_settings_survive_saving_and_loading(addon: Any, bpy: Any, tmp_path: Pat
     collider = bpy.data.objects["Tank"].runnel.collider
     assert collider.friction == pytest.approx(0.4)
     assert collider.use_voxel_size
+
+
+def test_settings_of_an_older_blender_are_as_they_were(addon: Any, bpy: Any) -> None:
+    """A file of 4.5: words among choices are kept by their numbers, which must not change."""
+    bpy.ops.wm.open_mainfile(filepath=str(OLD_FILE))
+    system = bpy.context.scene.runnel.active_system()
+    roles = {obj.name: obj.runnel.role for obj in bpy.data.objects}
+    assert roles == {role.title(): role for role in OLD_ROLES}
+    assert (system.name, system.solver.kernel, system.solver.multiplier) == OLD_SYSTEM
+    assert [(fluid.name, fluid.preset) for fluid in system.fluids] == OLD_FLUIDS
+    assert system.output.channels == {"position", "velocity", "age"}
+    collider = bpy.data.objects["Collider"].runnel.collider
+    assert (collider.mode, collider.wet_map) == ("shell", "exr")
+    assert collider.friction == pytest.approx(0.25)
+    assert collider.lock_rotation == {"x", "z"}
+    assert bpy.data.objects["Force"].runnel.force.kind == "vortex"
+    assert bpy.data.objects["Domain"].runnel.domain.mode == "close"
+    assert list(bpy.data.objects["Emitter"].runnel.source.frames) == [3, 40]
+
+
+def write_old_file(bpy: Any) -> None:
+    """How the file was made, by Blender 4.5.15."""
+    from blender_addon import properties
+
+    system = properties.add_system(bpy.context.scene)
+    system.name, system.solver.kernel, system.solver.multiplier = OLD_SYSTEM
+    for name, preset in OLD_FLUIDS[1:]:
+        properties.add_fluid(system, preset).name = name
+    system.output.channels = {"position", "velocity", "age"}
+    for role in OLD_ROLES:
+        obj = bpy.data.objects.new(role.title(), None)
+        bpy.context.scene.collection.objects.link(obj)
+        obj.runnel.role = role
+    collider = bpy.data.objects["Collider"].runnel.collider
+    collider.mode, collider.wet_map, collider.friction = "shell", "exr", 0.25
+    collider.lock_rotation = {"x", "z"}
+    bpy.data.objects["Force"].runnel.force.kind = "vortex"
+    bpy.data.objects["Domain"].runnel.domain.mode = "close"
+    bpy.data.objects["Emitter"].runnel.source.frames = (3, 40)
+    bpy.ops.wm.save_as_mainfile(filepath=str(OLD_FILE), compress=True)
 
 
 def test_duplicates_and_renaming(addon: Any, bpy: Any, tmp_path: Path) -> None:
