@@ -38,7 +38,7 @@ LAYERS = (
     "scene_checks",
     "scene fields backends.linker backends.probe",
     "backends.base",
-    "schema motion backends.devices",
+    "schema motion mesh_sequence backends.devices",
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
     "solver.coarse",
