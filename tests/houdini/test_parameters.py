@@ -33,7 +33,7 @@ ELSEWHERE = {
     "source": {"name", "shape", "position", "rotation", "scale", "motion"},  # the input
     "collider": {"name", "shape", "position", "rotation", "scale", "motion", "pin"},
     "sink": {"name", "shape", "frames", "position", "rotation", "scale", "motion"},
-    "force": {"name"},
+    "force": {"name", "keyframes"},  # taken as at the first frame
     "output": {"channels"},  # a toggle each
 }
 
