@@ -63,7 +63,7 @@ class Track:
         self._frames[frame] = _unscaled(matrix)
         if not self.poses:
             self._pieces, self.first_matrix = pieces, matrix
-            self._flat = bool(pieces) and self.role == "EMITTER" and is_flat(self.world().vertices)
+            self._flat = self.role == "EMITTER" and self._is_flat()
             self.poses[frame] = np.eye(4)
             return
         if self._sequence is None:
@@ -80,6 +80,11 @@ class Track:
         else:
             self.bends = True
             self.poses[frame] = np.eye(4)  # volumes and bodies count as they are at the start
+
+    def _is_flat(self) -> bool:
+        if len(self._pieces) == 1:  # its own vertices: what grows may begin as a point
+            return is_flat(self._pieces[0].vertices.astype(np.float64))
+        return bool(self._pieces) and is_flat(self.world().vertices)
 
     def _begin_sequence(self) -> None:
         self.deforms = True

@@ -26,7 +26,7 @@ from .motion import Motion, active_times, frame_time, motion_of
 from .params import MeshFile, PointFile, Source
 from .points import read_points
 from .scene import Scene
-from .shapes import MeshShape, Shape, cross_section, fill, inside, shape_of
+from .shapes import Shape, cross_section, fill, inside, mesh_shape, shape_of
 
 Births = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
@@ -59,9 +59,7 @@ class _Placed:
         """What deforms, as it is at a time [s]; all else is always the same."""
         if self.sequence is None:
             return self.shape
-        mesh, file = self.sequence.at(time), self.sequence.path(time)
-        mesh.require_closed(file)
-        return MeshShape(mesh, str(file))
+        return mesh_shape(self.sequence.at(time), self.sequence.path(time), grows=True)
 
     def own_velocity(self, positions: Floats, time: float) -> Floats:
         """The inherited share of the source's motion at positions (n, 3) [m/s]."""

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runnel.estimate import warnings
 from runnel.forces import forces_at
 from runnel.meshes import read_mesh
 from runnel.motion import frame_time, motion_of
+from runnel.sources import Emitter
 from tests.blender.shots import bent_arm, curves
 
 
@@ -165,6 +167,26 @@ def test_emitters_deform_and_turn_with_their_object(shot: Shot) -> None:
         angle = math.radians(30 * (frame - 1))
         way = (2 * math.sin(angle), 0, 2 * math.cos(angle))
         assert pose.turn((0, 0, 2)) == pytest.approx(way, abs=1e-4)
+
+
+def test_an_emitter_may_grow_from_a_point(shot: Shot) -> None:
+    """A disc and a cube, both of no size at first; what flows depends on what they become."""
+    shot.bpy.ops.mesh.primitive_circle_add(fill_type="NGON", radius=0.4)
+    made = [shot._named("Disc"), shot.cube("Cube", role="EMITTER", location=(3, 0, 0))]
+    for thing in made:
+        thing.runnel.role = "EMITTER"
+        thing.runnel.source.velocity = (0, 0, 2)
+        for frame, size in ((1, 0.0), (4, 1.0)):
+            thing.scale = (size, size, size)
+            thing.keyframe_insert("scale", frame=frame)
+    export = shot.export()
+    assert warnings(export.scene) == []
+    sources = [source.name for source in export.scene.sources]
+    emitters = [Emitter(export.scene, sources.index(thing.name)) for thing in made]
+    for emitter, least, most in zip(emitters, (30, 200), (130, 1200), strict=True):
+        early, late = emitter.emit(0, 1 / 24), emitter.emit(1 / 24, 3 / 24)
+        assert len(early["phase"]) < len(late["phase"])
+        assert least < len(late["phase"]) < most
 
 
 def test_a_volume_that_deforms_passes_its_motion_on_if_asked(shot: Shot) -> None:
