@@ -211,7 +211,7 @@ class Task:
         if system is not None and system.take != self.take and not self.ended:
             system.take = self.take  # an undo took it back
         if came and system is not None:
-            if self._shown:
+            if self._shown and playback.is_shown(system):
                 playback.refresh(scene)
             else:
                 playback.show(system, scene)

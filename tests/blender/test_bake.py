@@ -80,10 +80,20 @@ def test_stop_reload_and_go_on(shot: Any, tmp_path: Path) -> None:
     """Stopped in the middle; after Blender came back the rest is as if nothing had happened."""
     from blender_addon.deliver import playback
 
+    shot.context.preferences.edit.use_global_undo = True
+    shot.ops.ed.undo_push(message="before the bake")
     task = begin(shot)
     until(task, lambda: task.job.frames_done >= 2)
+    task.job.pause()  # a quick machine would be done before the rest of this
     assert system_of(shot).display.points is not None  # frames show while it runs
     playback.refresh(shot.context.scene)
+    shot.ops.ed.undo_push(message="something else")
+    shot.ops.ed.undo()
+    assert system_of(shot).display.points is None
+    have = task.job.frames_done
+    task.job.go_on()
+    until(task, lambda: task.job.frames_done > have)
+    assert system_of(shot).display.points is not None  # and again after an undo
     asked = time.monotonic()
     assert shot.ops.runnel.stop() == {"FINISHED"}
     assert task.ended  # free at once; the process ends its step and writes where it was
@@ -93,7 +103,7 @@ def test_stop_reload_and_go_on(shot: Any, tmp_path: Path) -> None:
     assert task.job.status == 130
     assert not task.failed
     have = Cache.open(system_of(shot).cache_path()).frames()
-    assert 3 <= len(have) < FRAMES
+    assert 4 <= len(have) < FRAMES
     shot.ops.wm.save_mainfile()
     shot.ops.wm.read_factory_settings(use_empty=True)
     shot.ops.wm.open_mainfile(filepath=str(tmp_path / "shot.blend"))

@@ -204,6 +204,7 @@ def story(window: Window) -> tuple[float, float]:
     window.key("ctrl+z")  # of the selection; the bake goes on
     window.wait(lambda: window.state()["active"] != "Block", "undo", 20)
     assert window.system()["running"], "undo stopped the bake"
+    window.wait(lambda: window.system()["shown"], "particles after an undo", 30)
     usual = max(step_ahead(window) for _ in range(3))
     window.key("Escape")
     took = window.wait(lambda: window.system()["ended"], "the stop", 20)
