@@ -93,8 +93,10 @@ class Task:
 
     @property
     def winding_up(self) -> bool:
-        """Stopped, and its process writes what is needed to go on."""
-        return self.ended and self.job is not None and not self._settled
+        """Stopped, and a process writes what is needed to go on: its own, or that before."""
+        if self.job is None:
+            return self.ended and self._before is not None and self._before.winding_up
+        return self.ended and not self._settled
 
     def told(self) -> tuple[Any, ...]:
         """What people see of it, to about what a bar of progress shows."""
@@ -202,7 +204,9 @@ class Task:
             if self._before is None or not self._before.poll():
                 self._launch(self._export)
             return True
-        if self.job is None or self._settled:
+        if self.job is None:
+            return self._before is not None and self._before.poll()
+        if self._settled:
             return False
         came = self.job.poll()
         scene, system = properties.locate(self.uid, self.scene_name)
@@ -340,8 +344,10 @@ def forget(*_: Any) -> None:
     for found in TASKS.values():
         found.stop()
     worker.stop_all()
-    for uid in [uid for uid, found in TASKS.items() if not found.poll()]:
-        del TASKS[uid]  # others are still winding up
+    for uid, found in list(TASKS.items()):
+        found.poll()
+        if not found.winding_up:
+            del TASKS[uid]
 
 
 forget = bpy.app.handlers.persistent(forget)

@@ -137,6 +137,9 @@ def test_a_bake_after_a_stop_waits_for_the_process_before(shot: Any) -> None:
             shot.ops.runnel.delete_take()
         task.stop()
         assert task.ended
+        assert task.winding_up
+        with pytest.raises(RuntimeError, match="wait a moment"):
+            shot.ops.runnel.delete_take()
     task = begin(shot)
     os.kill(first.job.pid, signal.SIGCONT)
     until(task, lambda: task.job is not None)
