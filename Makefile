@@ -1,6 +1,6 @@
 # Set-up, demo, tests. Needs Python 3.11 or newer with venv, and make; `make help` lists the targets.
 # Settings: PYTHON=... picks the interpreter, PYTEST_ARGS=... goes to pytest, TEST_JOBS=... processes,
-# BENCH_ARGS=... to benchmarks.
+# BENCH_ARGS=... to benchmarks, BLENDER_ARGS=... to test-blender-all (5.2.3 -- -k gather).
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -12,6 +12,7 @@ PYTEST_ARGS ?=
 # Tests wait for compilers and devices much of the time: more processes than cores.
 TEST_JOBS   ?= 3
 BENCH_ARGS  ?=
+BLENDER_ARGS ?=
 PACKAGE_ARGS ?=
 DEMO        := out/demo
 BIN         := $(VENV)/bin
@@ -54,7 +55,7 @@ test: $(VENV)/.installed-test ## run the whole test suite
 	@$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
 
 test-blender-all: $(VENV)/.installed-test ## run the tests in Blender 4.5, 5.0 and 5.2
-	@$(BIN)/python -m tests.tools.blender_versions
+	@TEST_JOBS=$(TEST_JOBS) $(BIN)/python -m tests.tools.blender_versions $(BLENDER_ARGS)
 
 blender-addon: $(VENV)/.installed-test ## build the Blender extension, a zip per platform in dist/blender
 	@$(BIN)/python blender_addon/build.py

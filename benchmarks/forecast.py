@@ -25,7 +25,7 @@ BOUND = 0.3  # of the forecast, either way
 def runnel(*arguments: str) -> dict[str, Any]:
     """What a command prints with --json."""
     command = [sys.executable, "-m", "runnel", *arguments, "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
     found: dict[str, Any] = json.loads(done.stdout)

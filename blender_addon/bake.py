@@ -25,6 +25,8 @@ from .gather import Export, Gatherer, prepared
 
 SLICE = 0.1  # s of reading before Blender gets a turn
 LOG = "{take}.log"
+PANELS = {("VIEW_3D", "UI"), ("PROPERTIES", "WINDOW")}
+STOPPED = "Stopped. Bake goes on from there."
 
 TASKS: dict[str, Task] = {}
 
@@ -47,7 +49,8 @@ class Task:
         home = system.home()
         if home is None:
             raise RunnelError(takes.UNSAVED)
-        if worker.running(system.uid):
+        before = TASKS.get(system.uid)
+        if before is not None and not before.ended:
             raise RunnelError(f"{system.name} is being baked already.")
         self.scene_name, self.uid, self.name = system.id_data.name, system.uid, system.name
         self.mode, self.branch_from = mode, branch_from
@@ -58,9 +61,13 @@ class Task:
         self.message = ""
         self.errors: list[str] = []
         self.blamed = ""  # object that core's message is about
-        self.ended = False
+        self.ended = False  # for the artist; the process of a bake that was stopped winds up
+        # One that never came to a process of its own waited for another.
+        self._before = before._before if before is not None and before.job is None else before
+        self._export: Export | None = None  # read, and waiting for that process
         self._stack = ExitStack()
         self._shown = False
+        self._settled = False  # the process is gone
         TASKS[system.uid] = self
 
     # ---- what the panel asks
@@ -73,11 +80,31 @@ class Task:
     def share(self) -> float:
         if self.seen is not None:
             return self.seen.share
-        return self.job.progress.share if self.job else 0.0
+        return self.job.progress.share if self.job else float(self.waiting)
 
     @property
     def failed(self) -> bool:
         return bool(self.errors)
+
+    @property
+    def waiting(self) -> bool:
+        """For the end of the bake before."""
+        return self._export is not None
+
+    @property
+    def winding_up(self) -> bool:
+        """Stopped, and a process writes what is needed to go on: its own, or that before."""
+        if self.job is None:
+            return self.ended and self._before is not None and self._before.winding_up
+        return self.ended and not self._settled
+
+    def told(self) -> tuple[Any, ...]:
+        """What people see of it, to about what a bar of progress shows."""
+        said = (self.uid, self.ended, self.winding_up, self.waiting, round(200 * self.share))
+        if self.job is None:
+            return said
+        progress = self.job.progress
+        return (*said, self.job.paused, progress.stage, progress.frame)
 
     # ---- reading Blender
 
@@ -100,12 +127,12 @@ class Task:
                 self.seen.step(context)
                 if time.monotonic() >= until:
                     return
-            export = self.seen.finish()
+            self._export = self.seen.finish()
         except Exception as error:  # whatever Blender raises: the artist reads it in the panel
             self._end([f"Reading the scene failed: {type(error).__name__}: {error}"])
             return
         self._close()
-        self._launch(export)
+        self.poll()
 
     def _close(self) -> None:
         if self.seen is not None:
@@ -120,6 +147,7 @@ class Task:
     # ---- the worker
 
     def _launch(self, export: Export) -> None:
+        self._export = self._before = None
         system = self._system()
         try:
             scene = export.check()
@@ -172,16 +200,22 @@ class Task:
 
     def poll(self) -> bool:
         """Read what the worker said; show new frames. Returns whether anything changed."""
-        if self.job is None or self.ended:
+        if self._export is not None:
+            if self._before is None or not self._before.poll():
+                self._launch(self._export)
+            return True
+        if self.job is None:
+            return self._before is not None and self._before.poll()
+        if self._settled:
             return False
         came = self.job.poll()
         scene, system = properties.locate(self.uid, self.scene_name)
-        if system is None and not self.job.stopping:  # removed, or undone
-            self.job.stop()
-        if system is not None and system.take != self.take and self.job.running:
+        if system is None:  # removed, or undone
+            self.stop()
+        if system is not None and system.take != self.take and not self.ended:
             system.take = self.take  # an undo took it back
         if came and system is not None:
-            if self._shown:
+            if self._shown and playback.is_shown(system):
                 playback.refresh(scene)
             else:
                 playback.show(system, scene)
@@ -192,25 +226,29 @@ class Task:
 
     def _finished(self, system: Any, scene: Any) -> None:
         assert self.job is not None
-        self.ended = True
         takes.unlock(self.home, self.take)
+        self._settled = True
+        if self.ended:  # it was stopped
+            return
+        self.ended = True
         if self.job.failed:
             self.errors = self.job.complaint()
             self.errors[-1:] = [*self.errors[-1:], f"({worker.status_text(self.job.status)})"]
-        elif self.job.status == 0:
-            self.message = "Done."
         else:
-            self.message = "Stopped. Bake goes on from there."
+            self.message = "Done." if self.job.status == 0 else STOPPED
         if system is not None and takes.open_cache(system.cache_path()) is not None:
             playback.show(system, scene)
 
     def stop(self) -> None:
-        """End it: at once while reading, else after the step at hand."""
-        if self.seen is not None:
-            self.message = "Stopped."
-            self._end([])
-        elif self.job is not None:
+        """End it at once. A process ends after the step at hand, and nobody waits for that."""
+        if self.ended:
+            return
+        if self.job is not None:
             self.job.stop()
+            self.message, self.ended = STOPPED, True
+        else:
+            self.message, self._export = "Stopped.", None
+            self._end([])
 
     def _system(self) -> Any:
         _, system = properties.locate(self.uid, self.scene_name)
@@ -273,35 +311,43 @@ def run(context: bpy.types.Context, started: Task, tick: Any = None) -> Task:
 
 
 def _tick() -> float:
-    """Timer of Blender's main thread; asks all workers how far they are."""
+    """Timer of Blender's main thread; asks all workers how far they are, stopped ones too."""
     changed = [found.poll() for found in list(TASKS.values())]
     if any(changed):
-        redraw()
+        redraw(anyway=False)
     return 0.2 if any(changed) else 1.0
 
 
-_drawn: list[Any] = [None]  # what the status bar shows
+_drawn: list[Any] = [None]  # what panels and the status bar show
 
 
-def redraw() -> None:
-    """Panels, and the status bar where it has something new to say."""
-    told = [(task.uid, task.ended, round(50 * task.share)) for task in TASKS.values()]
+def redraw(anyway: bool = True) -> None:
+    """Panels and the status bar, where they have something new to say or anyway.
+
+    Not the 3D view beside them: a heavy one, drawn with every step, would leave no time for Esc.
+    """
+    told = [found.told() for found in TASKS.values()]
+    if told == _drawn[0] and not anyway:
+        return
+    _drawn[0] = told
     for window in bpy.context.window_manager.windows:
         for area in window.screen.areas:
-            if area.type in ("VIEW_3D", "PROPERTIES"):
-                area.tag_redraw()
-        if told != _drawn[0]:  # the bar belongs to no screen; setting its text draws it anew
-            window.workspace.status_text_set(None)
-    _drawn[0] = told
+            for region in area.regions:
+                if (area.type, region.type) in PANELS:
+                    region.tag_redraw()
+        # The bar belongs to no screen; setting its text draws it anew.
+        window.workspace.status_text_set(None)
 
 
 def forget(*_: Any) -> None:
     """Another file is opened: its systems are others."""
-    worker.stop_all()
-    worker.JOBS.clear()
     for found in TASKS.values():
         found.stop()
-    TASKS.clear()
+    worker.stop_all()
+    for uid, found in list(TASKS.items()):
+        found.poll()
+        if not found.winding_up:
+            del TASKS[uid]
 
 
 forget = bpy.app.handlers.persistent(forget)

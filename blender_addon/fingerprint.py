@@ -2,7 +2,7 @@
 """Has anything changed since a take was baked? A quick look, for panels.
 
 The exact answer compares the exported scene with the cache's and needs all frames to be read; that
-is done when a bake starts. This look compares settings, and objects as they are at rest.
+is done when a bake starts. This look compares settings, meshes before modifiers, and keyframes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import numpy as np
 from runnel.params import Fluid, Output, Solver
 from runnel.scene import Scene
 
-from . import properties, roles
+from . import animation, properties, roles
 from .knobs import SECTIONS
 
 _FRESH = 1.0  # s that a look holds
-_looks: dict[str, tuple[float, str]] = {}
+_SHARE = 0.05  # of the time that looks may take, at most
+_looks: dict[str, tuple[float, str]] = {}  # until when it holds, and what was seen
+# Blender keeps these in one place.
+_ONE_NUMBER = {"field.strength", "field.linear_drag", "field.guide_minimum"}
 _PLAIN = {"BOOLEAN", "INT", "FLOAT", "ENUM", "STRING"}
 
 
@@ -46,11 +49,12 @@ def changed(system: Any) -> bool:
         known = data["settings"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    then, look = _looks.get(system.uid, (0.0, ""))
+    until, look = _looks.get(system.uid, (0.0, ""))
     now = time.monotonic()
-    if now - then > _FRESH:
+    if now >= until:
         look = of(system)
-        _looks[system.uid] = (now, look)
+        took = time.monotonic() - now
+        _looks[system.uid] = (now + max(_FRESH, took / _SHARE), look)
     return known != look
 
 
@@ -68,10 +72,12 @@ def of(system: Any) -> str:
         properties.values(system.output, Output, metres),
         [[f.name, properties.values(f, Fluid, metres)] for f in system.fluids],
     ]
-    for obj in roles.members(system):
+    members, fields = roles.members(system), roles.fields(system)
+    for obj in members:
         parts.append([roles.part_name(obj), *_settings(obj, metres), *_geometry(obj)])
-    for obj in roles.fields(system):
-        parts.append([obj.name, _plain(obj.field), *_geometry(obj)])
+    for obj in fields:
+        parts.append([obj.name, _plain(obj.field, _played(obj)), *_geometry(obj)])
+    parts.append(sorted(map(repr, map(animation.state, animation.followed(members + fields)))))
     return hashlib.sha256(json.dumps(parts, default=repr).encode()).hexdigest()
 
 
@@ -79,16 +85,17 @@ def _settings(obj: bpy.types.Object, metres: float) -> list[Any]:
     settings = obj.runnel
     cls = SECTIONS[settings.role].cls
     group = getattr(settings, properties.GROUPS[cls])
-    return [settings.role, settings.fluid, properties.values(group, cls, metres)]
+    values = properties.values(group, cls, metres)
+    played = {path.rpartition(".")[2] for path in _played(obj) if path.startswith("runnel.")}
+    return [settings.role, settings.fluid, {k: v for k, v in values.items() if k not in played}]
 
 
 def _geometry(obj: bpy.types.Object) -> list[Any]:
-    """Where an object is and its mesh, before modifiers; what animation does is not looked at."""
+    """Modifiers of an object, and its mesh before them."""
+    played = _played(obj)
     found: list[Any] = [
-        [_plain(modifier) for modifier in obj.modifiers if modifier.name != "Runnel"]
+        [_plain(modifier, played) for modifier in obj.modifiers if modifier.name != "Runnel"]
     ]
-    if obj.animation_data is None:
-        found.append([round(v, 5) for row in obj.matrix_basis for v in row])
     if obj.type == "MESH" and obj.mode == "OBJECT":
         coordinates = np.empty(3 * len(obj.data.vertices), np.float32)
         obj.data.vertices.foreach_get("co", coordinates)
@@ -96,14 +103,26 @@ def _geometry(obj: bpy.types.Object) -> list[Any]:
     return found
 
 
-def _plain(item: Any) -> list[str]:
-    """Simple settings of a modifier or field."""
+def _played(obj: bpy.types.Object) -> set[str]:
+    """Paths of what keyframes and drivers change with the frame."""
+    data = obj.animation_data
+    found = (*animation.curves(data.action), *data.drivers) if data is not None else ()
+    paths = {curve.data_path for curve in found}
+    return paths | _ONE_NUMBER if paths & _ONE_NUMBER else paths
+
+
+def _plain(item: Any, played: set[str]) -> list[str]:
+    """Simple settings of a modifier or field that no animation changes."""
     if item is None:
         return []
+    path = item.path_from_id()
     return [
         f"{p.identifier}={_value(item, p)}"
         for p in item.bl_rna.properties
-        if p.type in _PLAIN and not p.is_hidden and p.identifier not in ("execution_time",)
+        if p.type in _PLAIN
+        and not p.is_hidden
+        and p.identifier != "execution_time"
+        and f"{path}.{p.identifier}" not in played
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Blender's force fields as forces of core's scene, where they mean the same."""
+"""Blender's force fields, and forces of our own, as forces of core's scene, frame by frame."""
 
 from __future__ import annotations
 
@@ -11,9 +11,48 @@ from typing import Any
 import bpy
 import numpy as np
 
+from runnel.motion import without_rests
+from runnel.params import Force, ForceKeyframe
+from runnel.spec import specs
+
 from . import meshes, properties, roles, takes
 
 Part = dict[str, Any]
+Seen = dict[int, tuple[Part, str]]  # frame -> the force, and what of a field is left out
+CHANGING = [spec.name for spec in specs(ForceKeyframe) if spec.name != "frame"]
+
+
+def objects(system: Any) -> list[bpy.types.Object]:
+    """What acts on a system: objects of that role, and force fields."""
+    own = [obj for obj in roles.members(system) if obj.runnel.role == "FORCE"]
+    return own + roles.fields(system)
+
+
+def force_of(obj: bpy.types.Object, metres: float) -> tuple[Part, str]:
+    """The force that an evaluated object is at the frame at hand."""
+    if obj.runnel.role != "FORCE":
+        return from_field(obj, metres)
+    return placed(properties.values(obj.runnel.force, Force, metres), obj, metres), ""
+
+
+def over_time(seen: Seen) -> tuple[Part | None, list[str]]:
+    """A force with keyframes where it changes; None of one that never acts."""
+    parts = {frame: part for frame, (part, _) in sorted(seen.items())}
+    if not any(part["strength"] for part in parts.values()):
+        return None, []
+    first = next(iter(parts.values()))
+    said = dict.fromkeys(text for _, text in seen.values() if text)
+    if any(part.get("radius") != first.get("radius") for part in parts.values()):
+        said[f"Force {first['name']!r}: its reach is that of the first frame."] = None
+    names = [
+        name
+        for name in CHANGING
+        if name in first and any(part[name] != first[name] for part in parts.values())
+    ]
+    if not names:
+        return first, list(said)
+    keys = [{"frame": frame, **{n: part[n] for n in names}} for frame, part in parts.items()]
+    return {**first, "keyframes": without_rests(keys)}, list(said)
 
 
 def _place(obj: bpy.types.Object, metres: float) -> tuple[list[float], list[float]]:
@@ -61,7 +100,7 @@ def bring_field(part: Part, folder: Path) -> str:
     return ""
 
 
-def from_field(obj: bpy.types.Object, metres: float) -> tuple[Part | None, str]:
+def from_field(obj: bpy.types.Object, metres: float) -> tuple[Part, str]:
     """The force that a field is, and what of it is left out, for the artist.
 
     Wind pulls towards `strength` along Z, at `flow` a second. Blender's force repels where core's
@@ -88,8 +127,6 @@ def from_field(obj: bpy.types.Object, metres: float) -> tuple[Part | None, str]:
         part["radius"] = properties.rounded(settings.distance_max * metres)
         part.setdefault("center", center)
     left_out += [word for word, used in _unmapped(settings) if used]
-    if not part["strength"]:
-        return None, ""
     text = f"Force field {obj.name!r}: without its {', '.join(left_out)}." if left_out else ""
     return part, text
 

@@ -8,7 +8,6 @@ seen by comparing frames. All lengths leave here in metres.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,18 +16,16 @@ from typing import Any
 
 import bpy
 import numpy as np
-from mathutils import Matrix
 
 from runnel.collider_maps import IMAGE_SUFFIXES
-from runnel.params import Collider, Domain, Fluid, Force, Output, Sink, Solver, Source
+from runnel.params import Collider, Domain, Fluid, Output, Sink, Solver, Source
 from runnel.scene import Scene
 
 from . import forces, meshes, properties, roles, takes
 from .deliver import bodies
-from .meshes import Piece, Sequence
+from .meshes import Piece
+from .tracks import Track, rotation
 
-_SAME = 1e-6  # of matrices: float32 in Blender
-_RIGID = 1e-4
 _MAPS = ("friction_map", "bounce_map", "stickiness_map")
 
 
@@ -63,172 +60,6 @@ class Export:
         return path
 
 
-class Track:
-    """What one object does over the frames."""
-
-    def __init__(self, obj: bpy.types.Object, folder: Path, metres: float) -> None:
-        self.name, self.role = obj.name, obj.runnel.role
-        self.part = roles.part_name(obj)
-        self.metres = metres
-        self._folder = folder
-        self._pieces: list[Piece] = []
-        self.poses: dict[int, np.ndarray] = {}  # frame -> world motion since the first frame
-        self._sequence: Sequence | None = None
-        self.bends = False  # deforms where core knows no such thing
-        self.first_matrix = np.eye(4)
-
-    @property
-    def empty(self) -> bool:
-        return not self._pieces
-
-    @property
-    def deforms(self) -> bool:
-        return self._sequence is not None
-
-    @property
-    def moves(self) -> bool:
-        return not self.deforms and any(not _equal(pose, np.eye(4)) for pose in self.poses.values())
-
-    def piece(self, key: tuple[Any, ...]) -> Piece | None:
-        """A piece as it was at the first frame."""
-        return next((piece for piece in self._pieces if piece.key == key), None)
-
-    def world(self) -> meshes.World:
-        """At the first frame, in Blender's units."""
-        return meshes.joined(self._pieces)
-
-    def see(self, frame: int, pieces: list[Piece], matrix: np.ndarray) -> None:
-        """The object at a frame; the first one seen sets what others are compared with."""
-        if not self.poses:
-            self._pieces, self.first_matrix = pieces, matrix
-            self.poses[frame] = np.eye(4)
-            return
-        if self._sequence is None:
-            pose = _motion(self._pieces, pieces)
-            if pose is not None:
-                self.poses[frame] = pose
-                return
-            if self.role in ("COLLIDER", "SINK"):
-                self._begin_sequence()
-        if self._sequence is not None:
-            self._sequence.add(frame, self._ply(pieces))
-        else:
-            self.bends = True
-            self.poses[frame] = np.eye(4)  # sources and bodies count as they are at the start
-
-    def _begin_sequence(self) -> None:
-        self._sequence = Sequence(self._folder / "meshes", takes.file_name(self.part))
-        for frame, pose in self.poses.items():
-            moved = [
-                Piece(p.key, pose @ p.matrix, p.vertices, p.triangles, p.attributes)
-                for p in self._pieces
-            ]
-            self._sequence.add(frame, self._ply(moved))
-
-    def _ply(self, pieces: list[Piece]) -> bytes:
-        world = meshes.joined(pieces)
-        return meshes.ply_bytes(world.vertices * self.metres, world.triangles, world.attributes)
-
-    def shape(self, thickness: float = 0.0) -> dict[str, Any]:
-        """Keys of core's part: shape, and motion where it moves as a whole."""
-        if self._sequence is not None:
-            file = self._sequence.close()
-            self._sequence = None
-            return {"shape": {"mesh": f"meshes/{file}"}}
-        world = self.world()
-        origin = self.first_matrix[:3, 3] if self.moves else np.zeros(3)
-        vertices, triangles = (world.vertices - origin) * self.metres, world.triangles
-        if thickness:
-            vertices, triangles = _thickened(vertices, triangles, thickness)
-        data = meshes.ply_bytes(vertices, triangles, {} if thickness else world.attributes)
-        file = meshes.keep(self._folder / "meshes", takes.file_name(self.part), data)
-        found: dict[str, Any] = {"shape": {"mesh": f"meshes/{file}"}}
-        if self.moves:
-            found["motion"] = self._keyframes(origin)
-        return found
-
-    def _keyframes(self, origin: np.ndarray) -> list[dict[str, Any]]:
-        """A keyframe a frame; those in the middle of a rest are left out."""
-        keys = []
-        for frame in sorted(self.poses):
-            pose = self.poses[frame]
-            place = (pose[:3, :3] @ origin + pose[:3, 3]) * self.metres
-            turn = Matrix(pose[:3, :3].tolist()).to_euler("XYZ")
-            keys.append(
-                {
-                    "frame": frame,
-                    "position": [properties.rounded(v) for v in place],
-                    "rotation": [round(math.degrees(v), 5) + 0.0 for v in turn],
-                }
-            )
-        kept = [
-            key
-            for before, key, after in zip([None, *keys[:-1]], keys, [*keys[1:], None], strict=True)
-            if not (before and after and _rests(before, key) and _rests(key, after))
-        ]
-        if self.role == "RIGID":  # free once its own motion is over
-            while len(kept) > 2 and _rests(kept[-2], kept[-1]):
-                kept.pop()
-        return kept
-
-    def close(self) -> None:
-        if self._sequence is not None:
-            self._sequence.drop()
-
-
-def _rests(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    return a["position"] == b["position"] and a["rotation"] == b["rotation"]
-
-
-def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    return bool(np.allclose(a, b, rtol=_SAME, atol=_SAME))
-
-
-def _motion(first: list[Piece], now: list[Piece]) -> np.ndarray | None:
-    """The rigid motion that leads from the first pieces to those of now; None: none does."""
-    if len(first) != len(now) or not first:
-        return np.eye(4) if len(first) == len(now) else None
-    for a, b in zip(first, now, strict=True):
-        if a.key != b.key or not a.same_shape(b):
-            return None
-    if all(_equal(a.matrix, b.matrix) for a, b in zip(first, now, strict=True)):
-        return np.eye(4)
-    if abs(np.linalg.det(first[0].matrix[:3, :3])) < 1e-12:
-        return None
-    pose = now[0].matrix @ np.linalg.inv(first[0].matrix)
-    turn = pose[:3, :3]
-    if not np.allclose(turn @ turn.T, np.eye(3), atol=_RIGID) or np.linalg.det(turn) < 0:
-        return None
-    size = 1.0 + max(float(np.abs(p.matrix).max()) for p in now)
-    for a, b in zip(first, now, strict=True):
-        if not np.allclose(pose @ a.matrix, b.matrix, atol=_RIGID * size):
-            return None
-    # Exactly a rotation, so that the angles core gets are those of it.
-    u, _, v = np.linalg.svd(turn)
-    pose[:3, :3] = u @ v
-    pose[:3, 3] = now[0].matrix[:3, 3] - pose[:3, :3] @ first[0].matrix[:3, 3]
-    return pose
-
-
-def _thickened(
-    vertices: np.ndarray, triangles: np.ndarray, thickness: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """A closed slab around a flat mesh, for emitters made of a plane or a disc."""
-    a, b, c = np.moveaxis(vertices[triangles], 1, 0)
-    normal = np.cross(b - a, c - a).sum(axis=0)
-    normal *= 0.5 * thickness / max(float(np.linalg.norm(normal)), 1e-30)
-    count = len(vertices)
-    edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
-    have = set(map(tuple, edges.tolist()))
-    rim = np.array([e for e in edges.tolist() if (e[1], e[0]) not in have], np.int32).reshape(-1, 2)
-    i, j = rim.T
-    sides = [np.stack([j, i, i + count], axis=1), np.stack([j, i + count, j + count], axis=1)]
-    both = np.concatenate([vertices + normal, vertices - normal])
-    faces = np.concatenate([triangles, triangles[:, ::-1] + count, *sides])
-    # The walls lead from the upper rim to the lower one.
-    return both, faces.astype(np.int32)
-
-
 # --- one system over its frames -------------------------------------------------------------------
 
 
@@ -243,12 +74,11 @@ class Gatherer:
         self._next = self.first
         self.metres = properties.metres_per_unit(scene)
         self.tracks = {
-            obj.name: Track(obj, folder, self.metres)
+            obj.name: Track(obj, folder, self.metres, spacing_of(obj, system) * self.metres)
             for obj in roles.members(system)
             if obj.runnel.role not in ("FORCE",)
         }
-        self.notes: list[Note] = []
-        self._watched: dict[str, Any] = {}
+        self.forces: dict[str, forces.Seen] = {}  # name of object -> frame -> force
         self._objects = {name: _wishes(scene.objects[name]) for name in self.tracks}
 
     @property
@@ -263,12 +93,14 @@ class Gatherer:
         """See one frame."""
         scene = bpy.data.scenes[self._scene]
         scene.frame_set(self._next)
-        found = self._pieces(context.evaluated_depsgraph_get())
+        depsgraph = context.evaluated_depsgraph_get()
+        found = self._pieces(depsgraph)
         for name, track in self.tracks.items():
             obj = scene.objects[name]
             track.see(self._next, found.get(name, []), np.array(obj.matrix_world, np.float64))
-        for obj in roles.fields(self._system()):
-            self._watch(obj)
+        for obj in forces.objects(self._system()):
+            force = forces.force_of(obj.evaluated_get(depsgraph), self.metres)
+            self.forces.setdefault(obj.name, {})[self._next] = force
         self._next += 1
 
     def _system(self) -> Any:
@@ -276,14 +108,6 @@ class Gatherer:
         if system is None:
             raise RuntimeError("the system was removed while it was read")
         return system
-
-    def _watch(self, obj: bpy.types.Object) -> None:
-        """Forces do not move in core."""
-        place = np.array(obj.matrix_world, np.float64)
-        before = self._watched.setdefault(obj.name, place)
-        if not _equal(before, place) and not any(note.object == obj.name for note in self.notes):
-            text = f"Force field {obj.name!r} moves; it acts as at the first frame."
-            self.notes.append(Note("moving_force", text, obj.name))
 
     def _pieces(self, depsgraph: bpy.types.Depsgraph) -> dict[str, list[Piece]]:
         """Meshes of the system's objects: their own, and instances of them or made by them."""
@@ -335,7 +159,7 @@ class Builder:
         self.scene = system.id_data
         self.metres = seen.metres
         self.objects: dict[str, list[str]] = {}
-        self.notes = list(seen.notes)
+        self.notes: list[Note] = []
         self.data: dict[str, Any] = {}
 
     def export(self) -> Export:
@@ -398,7 +222,7 @@ class Builder:
     def _source(self, obj: bpy.types.Object, track: Track) -> dict[str, Any]:
         settings = obj.runnel
         part = properties.values(settings.source, Source, self.metres)
-        part.setdefault("spacing", properties.rounded(self.system.spacing * self.metres))
+        part["spacing"] = properties.rounded(spacing_of(obj, self.system) * self.metres)
         names = [fluid.name for fluid in self.system.fluids]
         part["fluid"] = settings.fluid if settings.fluid in names else (names or [""])[0]
         part["kind"] = "volume" if settings.role == "FLUID" else "emitter"
@@ -406,11 +230,12 @@ class Builder:
             for key in ("rate", "speed", "frames"):
                 part.pop(key, None)
             return part | track.shape()
-        # Core tells an emitter's velocity in the axes of the mesh as exported: the world's.
-        turn = _rotation(track.first_matrix)
-        part["velocity"] = [properties.rounded(v) for v in turn @ np.array(part["velocity"])]
-        flat = is_flat(track.world().vertices)
-        return part | track.shape(part["spacing"] if flat else 0.0)
+        # Core tells an emitter's velocity in the axes of the mesh as exported: the object's where
+        # it deforms, else the world's.
+        if not track.deforms:
+            turned = rotation(track.first_matrix) @ np.array(part["velocity"])
+            part["velocity"] = [properties.rounded(v) for v in turned]
+        return part | track.shape()
 
     def _collider(self, obj: bpy.types.Object, track: Track) -> dict[str, Any]:
         part = properties.values(obj.runnel.collider, Collider, self.metres)
@@ -464,20 +289,17 @@ class Builder:
         return {**properties.values(obj.runnel.sink, Sink, self.metres), **track.shape()}
 
     def _add_forces(self) -> None:
-        for obj in roles.members(self.system):
-            if obj.runnel.role == "FORCE":
-                part = properties.values(obj.runnel.force, Force, self.metres)
-                problem = forces.bring_field(part, self.seen.folder / "meshes")
-                if problem:
-                    self._note("missing_field", f"{obj.name!r}: {problem}.", obj)
-                    continue
-                self._append("force", obj, forces.placed(part, obj, self.metres))
-        for obj in roles.fields(self.system):
-            part, problem = forces.from_field(obj, self.metres)
-            if problem:
-                self._note("force_field", problem, obj)
+        for name, seen in self.seen.forces.items():
+            obj = self.scene.objects[name]
+            part, problems = forces.over_time(seen)
+            missing = forces.bring_field(part, self.seen.folder / "meshes") if part else ""
+            if missing:
+                self._note("missing_field", f"{obj.name!r}: {missing}.", obj)
+                continue
             if part is not None:
                 self._append("force", obj, part)
+                for problem in problems:
+                    self._note("force_field", problem, obj)
 
 
 def _vector(values: Any) -> Any:
@@ -486,15 +308,10 @@ def _vector(values: Any) -> Any:
     return Vector(values)
 
 
-def _rotation(matrix: np.ndarray) -> np.ndarray:
-    """The turn of an object, without scale and shear."""
-    return np.array(Matrix(matrix.tolist()).to_quaternion().to_matrix(), np.float64)
-
-
-def is_flat(vertices: np.ndarray) -> bool:
-    """Whether all vertices lie in a plane."""
-    spread = np.linalg.svd(vertices - vertices.mean(axis=0), compute_uv=False)
-    return bool(spread[2] < 1e-5 * spread[0])
+def spacing_of(obj: bpy.types.Object, system: Any) -> float:
+    """Distance of the particles of a source [Blender's units]."""
+    source = obj.runnel.source
+    return float(source.spacing if source.use_spacing else system.spacing)
 
 
 # --- the state of Blender while it is read --------------------------------------------------------

@@ -20,7 +20,7 @@ FROM_HOST = {
     Source: ("name", "kind", "fluid", "shape", "position", "rotation", "scale", "motion"),
     Collider: ("name", "shape", "body", "pin", "position", "rotation", "scale", "motion"),
     Sink: ("name", "shape", "position", "rotation", "scale", "motion"),
-    Force: ("name", "center", "axis"),
+    Force: ("name", "center", "axis", "keyframes"),
     Domain: ("min", "max"),
     Output: (),
 }

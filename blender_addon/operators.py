@@ -88,14 +88,13 @@ class RUNNEL_OT_bake(bpy.types.Operator):
             return self._over(context, task)
         if event.type == "ESC" and event.value == "PRESS":
             task.stop()
-            bake.redraw()
-            return {"RUNNING_MODAL"}
+            return self._over(context, task)
         if event.type == "TIMER":
             if task.exporting:
                 task.read(context)
             else:
                 task.poll()
-            bake.redraw()
+            bake.redraw(anyway=False)
         # While Blender is read, its frame changes: nothing else may be done with it.
         return {"RUNNING_MODAL"} if task.exporting else {"PASS_THROUGH"}
 
@@ -132,7 +131,7 @@ def _print_progress() -> Any:
 
 
 class RUNNEL_OT_stop(bpy.types.Operator):
-    """Stop after the step at hand; the cache stays, Bake goes on from there"""
+    """Stop at once; the cache stays, Bake goes on from the step that was at hand"""
 
     bl_idname = "runnel.stop"
     bl_label = "Stop"
@@ -231,8 +230,9 @@ class RUNNEL_OT_delete_take(bpy.types.Operator):
 
     def execute(self, context: bpy.types.Context) -> set[str]:
         system = _system(context, self.system)
-        if bake.active(system.uid):
-            self.report({"ERROR"}, "The take is being baked; stop that first.")
+        task = bake.task(system.uid)
+        if task is not None and (not task.ended or task.winding_up):
+            self.report({"ERROR"}, "The take is being baked; stop that first, or wait a moment.")
             return {"CANCELLED"}
         takes.delete(system, system.take or takes.FIRST)
         system.take = (takes.names(system) or [""])[-1]

@@ -217,19 +217,21 @@ def draw_bake(layout: Any, system: Any) -> None:
     _draw_cache(box, system, frames, stale)
     if over is not None and over.failed:
         _draw_failure(box, system, over)
+    elif over is not None and over.winding_up:
+        box.label(text="Stopped; saving where it was …", icon="INFO")
 
 
 def _draw_running(box: Any, system: Any, task: bake.Task) -> None:
     job = task.job
     if job is None:
-        draw_bar(box, task.share, f"Reading {100 * task.share:.0f} %")
+        draw_bar(box, task.share, _reading(task))
         box.operator("runnel.stop", icon="X").system = system.uid
         return
     progress = job.progress
     draw_bar(box, progress.share, f"{100 * progress.share:.0f} %")
     column = box.column(align=True)
     column.scale_y = 0.85
-    stage = "Stopping" if job.stopping else "Paused" if job.paused else progress.stage
+    stage = "Paused" if job.paused else progress.stage
     if progress.frame is None:
         column.label(text=f"{stage} …")
     else:
@@ -243,6 +245,12 @@ def _draw_running(box: Any, system: Any, task: bake.Task) -> None:
     row.operator("runnel.stop", icon="X").system = system.uid
     for message in progress.messages[-2:]:
         wrapped(box, message, "INFO")
+
+
+def _reading(task: bake.Task) -> str:
+    if task.waiting:
+        return "Waiting for the last bake to end"
+    return f"Reading {100 * task.share:.0f} %"
 
 
 def facts(progress: worker.Progress) -> list[str]:
@@ -509,7 +517,7 @@ def draw_status(header: Any, context: bpy.types.Context) -> None:
         row = header.layout.row(align=True)
         row.label(text=f"{system.name}:", icon="MOD_FLUIDSIM")
         if task.job is None:
-            draw_bar(row, task.share, f"Reading {100 * task.share:.0f} %")
+            draw_bar(row, task.share, _reading(task))
             continue
         progress = task.job.progress
         where = "" if progress.frame is None else f", frame {progress.frame}/{progress.last}"

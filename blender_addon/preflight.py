@@ -21,13 +21,14 @@ import bpy
 import numpy as np
 
 from runnel.errors import RunnelError, SceneError
-from runnel.meshes import Mesh
+from runnel.meshes import Mesh, is_flat
 from runnel.params import Solver
 from runnel.progress import duration
 from runnel.spec import specs
 
 from . import bake, properties, takes, worker
-from .gather import Export, Gatherer, Track, is_flat, prepared
+from .gather import Export, Gatherer, prepared, spacing_of
+from .tracks import Track
 
 FIXES = {
     "shell": "Make It a Shell",
@@ -343,8 +344,7 @@ def _repair(fix: str, obj: bpy.types.Object, scene: bpy.types.Scene) -> None:
         obj.runnel.collider.mode = "shell"
     elif fix == "smaller":
         source, system = obj.runnel.source, scene.runnel.active_system()
-        now = source.spacing if source.use_spacing else system.spacing
-        source.use_spacing, source.spacing = True, 0.5 * now
+        source.use_spacing, source.spacing = True, 0.5 * spacing_of(obj, system)
     elif fix == "emit_down":
         down = obj.matrix_world.to_3x3().normalized().inverted() @ scene.gravity.normalized()
         obj.runnel.source.velocity = down / properties.metres_per_unit(scene)

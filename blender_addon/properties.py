@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import bpy
 from bpy.props import (
@@ -32,13 +34,14 @@ from runnel.params import (
     Domain,
     Fluid,
     Force,
+    ForceKeyframe,
     Output,
     Sink,
     Solver,
     Source,
 )
 from runnel.scene import Scene
-from runnel.spec import Spec
+from runnel.spec import Spec, specs
 
 from . import deliver, roles, takes
 from .knobs import METRES, ROLE_HELP, SECTIONS, knobs
@@ -47,6 +50,7 @@ from .knobs import METRES, ROLE_HELP, SECTIONS, knobs
 RELATIVE = {"PATH_SUPPORTS_BLEND_RELATIVE"} if bpy.app.version >= (4, 5, 0) else set()
 ALL = "ALL"  # in place of a uid: takes part in every system
 UNITS = {"m": "LENGTH", "m/s": "VELOCITY", "m/s^2": "ACCELERATION", "kg": "MASS"}
+_KEYED = {spec.name for spec in specs(ForceKeyframe)}  # what core lets change over the frames
 ICONS = {
     "FLUID": "MOD_FLUIDSIM",
     "EMITTER": "MOD_WAVE",
@@ -57,6 +61,7 @@ ICONS = {
     "FORCE": "FORCE_FORCE",
     "DOMAIN": "MESH_CUBE",
 }
+# A .blend keeps the numbers: new roles go to the end.
 ROLES = [("NONE", "None", "Has no part in the simulation", "X", 0)] + [
     (role, section.title, ROLE_HELP[role], ICONS[role], number)
     for number, (role, section) in enumerate(SECTIONS.items(), 1)
@@ -93,8 +98,8 @@ def blender_property(spec: Spec, **more: Any) -> Any:
         facts["options"] = {"ENUM_FLAG"}
         return EnumProperty(items=items, default=set(known), **facts)
     if spec.choices is not None:
-        items = [(str(c), str(c).replace("_", " ").title(), "") for c in spec.supported]
-        return EnumProperty(items=items, default=str(known or spec.supported[0]), **facts)
+        default = str(known or spec.supported[0])
+        return EnumProperty(items=_items(spec.supported), default=default, **facts)
     if spec.type is str:
         return StringProperty(default=known, **facts)
     if spec.type is bool:
@@ -114,12 +119,18 @@ def blender_property(spec: Spec, **more: Any) -> Any:
     return (FloatVectorProperty if spec.size > 1 else FloatProperty)(default=known, **facts)
 
 
+def _items(words: Iterable[Any]) -> list[tuple[str, str, str, int]]:
+    """Choices. A .blend keeps their numbers: made from the words, they outlast words that are added
+    or put in another order."""
+    return [(w, w.replace("_", " ").title(), "", crc32(w.encode()) >> 1) for w in map(str, words)]
+
+
 def switch_name(spec: Spec) -> str:
     """The toggle beside a knob that may be absent or a word; empty if it has none."""
     if spec.words:
         return f"{spec.words[0]}_{spec.name}"
-    chosen = spec.required and spec.choices is not None  # a menu always says something
-    return f"use_{spec.name}" if (spec.optional or spec.required) and not chosen else ""
+    absent = spec.optional or (spec.required and spec.choices is None)
+    return f"use_{spec.name}" if absent else ""
 
 
 def switch_property(spec: Spec) -> Any:
@@ -144,13 +155,13 @@ def annotations(cls: type) -> dict[str, Any]:
             continue
         if switch_name(spec) and not (spec.optional and spec.type is str):
             made[switch_name(spec)] = switch_property(spec)
-        made[spec.name] = blender_property(spec)
+        animated = cls is Force and spec.name in _KEYED
+        made[spec.name] = blender_property(spec, options={"ANIMATABLE"} if animated else set())
     return made
 
 
 def _preset_property(spec: Spec) -> Any:
-    items = [("NONE", "Custom", "Values of your own")]
-    items += [(c, str(c).replace("_", " ").title(), "") for c in spec.supported]
+    items = [("NONE", "Custom", "Values of your own", 0), *_items(spec.supported)]
     return EnumProperty(
         name=spec.label, description=spec.help, items=items, default="NONE", update=_take_preset
     )

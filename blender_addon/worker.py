@@ -15,14 +15,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 INTERRUPTED = 130
 GRACE = 0.7  # s that a step may take to end before a stop that loses nothing becomes a kill
-PATIENCE = 20.0  # s for one that would lose frames
+PATIENCE = 60.0  # s for one that would lose frames
 
 
 def python() -> str:
@@ -158,7 +157,7 @@ class Job:
 
     def pause(self) -> None:
         """Hold still where the system can; the memory is kept."""
-        if self.running and hasattr(signal, "SIGSTOP") and not self.paused:
+        if self.running and hasattr(signal, "SIGSTOP") and not (self.paused or self.stopping):
             os.kill(self.pid, signal.SIGSTOP)
             self.paused = True
 
@@ -168,11 +167,8 @@ class Job:
             self.paused = False
 
     def stop(self) -> None:
-        """End after the step at hand, with a cache to go on from; asked twice: at once."""
-        if not self.running:
-            return
-        if self._stopping is not None:
-            self._process.kill()
+        """End after the step at hand, with a cache to go on from."""
+        if not self.running or self.stopping:
             return
         self._stopping = time.monotonic()
         self._process.terminate()
@@ -184,16 +180,6 @@ class Job:
         limit = PATIENCE if self.frames_done else GRACE
         if time.monotonic() - self._stopping > limit:
             self._process.kill()
-
-    def wait(self, tick: Callable[[Job], None], interval: float = 0.1) -> int:
-        """Until it ends, for Blender without a window."""
-        while self.running:
-            self.poll()
-            tick(self)
-            if self.running:
-                time.sleep(interval)
-        assert self.status is not None
-        return self.status
 
     def complaint(self) -> list[str]:
         """Why it failed: the last lines that are not progress."""
@@ -220,13 +206,8 @@ def job(uid: str) -> Job | None:
     return JOBS.get(uid)
 
 
-def running(uid: str) -> bool:
-    found = JOBS.get(uid)
-    return found is not None and found.running
-
-
 def stop_all(seconds: float = 1.0) -> None:
-    """Stop every bake; when Blender ends or another file is opened."""
+    """Stop every bake; when Blender ends or another file is opened. A long step ends by itself."""
     for found in JOBS.values():
         found.stop()
     deadline = time.monotonic() + seconds
@@ -234,10 +215,6 @@ def stop_all(seconds: float = 1.0) -> None:
         for found in JOBS.values():
             found.poll()
         time.sleep(0.02)
-    for found in JOBS.values():
-        if found.running:
-            found.stop()
-            found.poll()
 
 
 atexit.register(stop_all)

@@ -87,7 +87,7 @@ def _guarded(system: Any, scene: bpy.types.Scene, make: bool) -> None:
 
 
 def _show(system: Any, scene: bpy.types.Scene, make: bool) -> str:
-    if not make and not _is_shown(system):
+    if not make and not is_shown(system):
         return ""
     folder = system.cache_path()
     if not (folder / "manifest.json").exists():
@@ -109,7 +109,8 @@ def _show(system: Any, scene: bpy.types.Scene, make: bool) -> str:
     return message
 
 
-def _is_shown(system: Any) -> bool:
+def is_shown(system: Any) -> bool:
+    """Whether there are objects of its cache; an undo may take them away."""
     return system.display.points is not None or len(system.display.surfaces) > 0
 
 
@@ -203,7 +204,7 @@ def _changed(shown: bpy.types.Object, cache: Cache, choice: frames.Choice, *sett
 def _follow_bodies(scene: bpy.types.Scene) -> None:
     """Between frames, as motion blur asks: particles have velocities, bodies are interpolated."""
     for system in systems(scene):
-        if system.display.enabled and system.display.bodies and _is_shown(system):
+        if system.display.enabled and system.display.bodies and is_shown(system):
             try:
                 cache = frames.open_cache(system.cache_path())
                 time = scene.frame_current + scene.frame_subframe

@@ -1,9 +1,8 @@
 """Meshes of colliders and sinks as distance fields, over time.
 
-A field is made once for a file, its settings and a process, whatever asks for it. What deforms is a
-sequence of files, one a frame: `walk_####.obj`, where #### stands for the number of the frame. Only
-the two frames around the present are kept. Velocities are those of vertices; level sets have none,
-and give what their distances tell: the speed along the normal.
+A field is made once for a file, its settings and a process, whatever asks for it. Of a deforming
+mesh only the two frames around the present are kept. Velocities are those of vertices; level sets
+have none, and give what their distances tell: the speed along the normal.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from numpy.typing import NDArray
 
 from .collider_maps import IMAGE_SUFFIXES
 from .errors import RunnelError, SceneError
+from .mesh_sequence import MeshSequence
 from .meshes import Mesh, read_mesh
-from .motion import frame_at
 from .params import Collider, MeshFile, Sink
 from .scene import Scene
 
@@ -123,7 +122,7 @@ class MeshField:
         self._surface = Surface.of(scene, part, key)
         self._notes: list[str] = []
         self._said: set[str] = set()
-        self._frames = _Frames(scene, shape) if shape.is_sequence else None
+        self._frames = MeshSequence(scene, shape) if shape.is_sequence else None
         self._fields: OrderedDict[int, SparseField] = OrderedDict()  # of a sequence, by frame
         self._still: SparseField | None = None  # without velocities
         if self._frames is None:
@@ -163,15 +162,7 @@ class MeshField:
         if self._frames is None:
             path = self._scene.mesh_path(self._shape)
             return read_mesh(path), path
-        place = self._frames.place(time)
-        after = math.ceil(place - 1e-6)
-        now, path = self._frames.mesh(after), self._scene.mesh_path(self._shape, after)
-        before = self._frames.mesh(max(after - 1, self._frames.first))
-        if len(before.vertices) != len(now.vertices):
-            return now, path
-        share = 1.0 - (after - place)
-        mixed = before.vertices + share * (now.vertices - before.vertices)
-        return Mesh(mixed, now.triangles), path
+        return self._frames.at(time), self._frames.path(time)
 
     @property
     def wetness(self) -> Singles:
@@ -264,7 +255,7 @@ class MeshField:
         self._warn_of_speed(field, number)
         return with_walls(field, self._radius)
 
-    def _moved_level_set(self, number: int, frames: _Frames) -> SparseField:
+    def _moved_level_set(self, number: int, frames: MeshSequence) -> SparseField:
         from .fields.velocity import moved
         from .fields.walls import with_walls
 
@@ -308,35 +299,6 @@ def _read_field(path: Path, settings: FieldSettings) -> SparseField:
     field = field_of_mesh(mesh, settings)
     note = thin_note(field, mesh, settings.name)
     return field if note is None else field.with_notes(note)
-
-
-@dataclass
-class _Cached:
-    number: int
-    mesh: Mesh
-
-
-class _Frames:
-    """The files of a sequence."""
-
-    def __init__(self, scene: Scene, shape: MeshFile) -> None:
-        self._scene, self._shape = scene, shape
-        numbers = scene.mesh_frames(shape)
-        self.first, self.last = numbers[0], numbers[-1]
-        self.of_level_sets = shape.file.lower().endswith(".vdb")
-        self._kept: list[_Cached] = []
-
-    def place(self, time: float) -> float:
-        """Frame at a time [s], between frames too; the ends of the sequence stand still."""
-        return min(max(frame_at(time, self._scene), self.first), self.last)
-
-    def mesh(self, number: int) -> Mesh:
-        for cached in self._kept:
-            if cached.number == number:
-                return cached.mesh
-        mesh = read_mesh(self._scene.mesh_path(self._shape, number))
-        self._kept = [*self._kept[-2:], _Cached(number, mesh)]
-        return mesh
 
 
 def mesh_bounds(scene: Scene, shape: MeshFile) -> tuple[Floats, Floats] | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from .backends.base import FORCE_COLUMNS, POINT, VORTEX, WIND, Current
 from .errors import RunnelError, SceneError
 from .fields.flow import Flow, read_flow
-from .motion import active_times, frame_at
+from .motion import active_times, frame_at, frame_time
 from .params import Force
 from .scene import Scene
 
@@ -23,11 +26,41 @@ _KINDS = {"wind": WIND, "drag": WIND, "point": POINT, "vortex": VORTEX}
 
 def pack_forces(scene: Scene, time: float) -> Rows:
     """Forces that act at a time [s]: (n, FORCE_COLUMNS)."""
-    rows = []
-    for force in scene.forces:
-        if force.kind != "field" and is_active(force, scene, time):
-            rows.append(_row(force, scene.ignored_axis))
+    now = [force for force in forces_at(scene, time) if force.kind != "field"]
+    rows = [_row(force, scene.ignored_axis) for force in now]
     return np.stack(rows) if rows else np.zeros((0, FORCE_COLUMNS), np.float32)
+
+
+def forces_at(scene: Scene, time: float) -> list[Force]:
+    """Forces that act at a time [s], as they are then."""
+    found = []
+    for force in scene.forces:
+        if is_active(force, scene, time):
+            found.append(_at(force, scene, time))
+    return found
+
+
+def _at(force: Force, scene: Scene, time: float) -> Force:
+    """A force at a time [s]."""
+    keys = force.keyframes
+    if not keys:
+        return force
+    times = [frame_time(key.frame, scene) for key in keys]
+    after = min(bisect_right(times, time), len(keys) - 1)
+    before = max(bisect_right(times, time) - 1, 0)
+    way = times[after] - times[before]
+    share = (time - times[before]) / way if way else 0.0
+
+    def mixed(name: str) -> Any:
+        ends = (getattr(keys[before], name), getattr(keys[after], name))
+        a, b = (np.float64(getattr(force, name) if end is None else end) for end in ends)
+        now = a + share * (b - a)
+        return tuple(now.tolist()) if now.ndim else float(now)
+
+    names = ("strength", "velocity", "center", "axis")
+    found = replace(force, keyframes=(), **{name: mixed(name) for name in names})
+    # Half way between two opposite axes there is none.
+    return found if any(found.axis) else replace(found, axis=keys[before].axis or force.axis)
 
 
 def is_active(force: Force, scene: Scene, time: float) -> bool:
@@ -47,7 +80,7 @@ class Currents:
         """Those that act at a time [s]."""
         forces = self._scene.forces
         now = [i for i in self._fields if is_active(forces[i], self._scene, time)]
-        found = tuple(self._current(i, forces[i], time) for i in now)
+        found = tuple(self._current(i, _at(forces[i], self._scene, time), time) for i in now)
         used = {id(flow) for current in found for flow in (current.before, current.after)}
         self._kept = {key: flow for key, flow in self._kept.items() if id(flow) in used}
         return found

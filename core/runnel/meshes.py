@@ -341,3 +341,29 @@ def _root(parent: list[int], odd: list[bool], node: int) -> tuple[int, bool]:
         facing ^= odd[step]
         parent[step], odd[step] = node, facing
     return node, facing
+
+
+# --- flat meshes ----------------------------------------------------------------------------------
+
+
+def is_flat(vertices: Floats) -> bool:
+    """Whether all vertices (n, 3) lie in a plane."""
+    spread = np.linalg.svd(vertices - vertices.mean(axis=0), compute_uv=False)
+    return bool(spread[2] < 1e-5 * spread[0])
+
+
+def slab(vertices: Floats, triangles: Ints, thickness: float) -> tuple[Floats, Ints]:
+    """A closed slab around a mesh that is flat or nearly so, for emitters made of a plane."""
+    a, b, c = np.moveaxis(vertices[triangles], 1, 0)
+    normal = np.cross(b - a, c - a).sum(axis=0)
+    normal *= 0.5 * thickness / max(float(np.linalg.norm(normal)), 1e-30)
+    count = len(vertices)
+    edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
+    have = set(map(tuple, edges.tolist()))
+    rim = np.array([e for e in edges.tolist() if (e[1], e[0]) not in have], np.int32).reshape(-1, 2)
+    i, j = rim.T
+    # The walls lead from the upper rim to the lower one.
+    sides = [np.stack([j, i, i + count], axis=1), np.stack([j, i + count, j + count], axis=1)]
+    both = np.concatenate([vertices + normal, vertices - normal])
+    faces = np.concatenate([triangles, triangles[:, ::-1] + count, *sides])
+    return both, faces.astype(np.int32)

@@ -9,7 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -188,6 +188,17 @@ def _whole_turns(turn: Floats, expected: Floats) -> Floats:
     turns = round((float(axis @ expected) - angle) / (2 * math.pi))
     nearest: Floats = (angle + 2 * math.pi * turns) * axis
     return nearest
+
+
+def without_rests(keyframes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Keyframes of a scene file, a host's for each frame: those that change nothing are left out.
+
+    What is equal to the one before and the one after is in the middle of a rest.
+    """
+    same = [{**key, "frame": 0} for key in keyframes]
+    middle = range(1, len(same) - 1)
+    idle = {k for k in middle if same[k - 1] == same[k] == same[k + 1]}
+    return [key for k, key in enumerate(keyframes) if k not in idle]
 
 
 def motion_of(placed: Placed, scene: Scene) -> Motion:

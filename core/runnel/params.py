@@ -133,9 +133,9 @@ class MeshFile:
     file: str = param(
         pattern=FILE,
         pattern_text=FILE_TEXT,
-        help="OBJ, STL, PLY or OFF file, relative to the scene's folder and inside of it. Of "
-        "colliders and sinks also a level set (.vdb), or one that deforms: in walk_####.obj, "
-        "#### stands for the number of the frame, 0001 and so on.",
+        help="OBJ, STL, PLY or OFF file, relative to the scene's folder and inside of it; of "
+        "colliders and sinks also a level set (.vdb). What deforms is a file a frame: in "
+        "walk_####.obj, #### stands for the number of the frame, 0001 and so on.",
     )
     frames: tuple[int, int] | None = _sequence_frames()
 
@@ -195,6 +195,10 @@ SHAPES: Final[dict[str, type]] = {
 _SOLIDS = ("box", "sphere", "cylinder", "plane", "mesh")
 
 
+def _of_force(name: str, **more: Any) -> Any:
+    return param(None, default_text="the force's", help=f"As the force's {name}.", **more)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Keyframe:
     """Where a moving object is at a frame. Between keyframes it moves evenly."""
@@ -206,6 +210,17 @@ class Keyframe:
         help="Rotation about x, then y, then z. Each angle changes evenly up to the next keyframe:"
         " from 0 to 360 is a full turn.",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForceKeyframe:
+    """A force at a frame; what is left out is the force's own. In between all changes evenly."""
+
+    frame: float = param(hard=_FRAME, help="Frame; may lie between two.")
+    strength: float | None = _of_force("strength", unit="1/s or m/s^2", hard=(-1e6, 1e6))
+    velocity: Vec3 | None = _of_force("velocity", unit="m/s", hard=(-1e5, 1e5))
+    center: Vec3 | None = _of_force("center", unit="m", hard=_WORLD)
+    axis: Vec3 | None = _of_force("axis", hard=_WORLD)
 
 
 # --- what the parts of a scene have in common -----------------------------------------------------
@@ -354,7 +369,7 @@ class Source:
     rate: float | None = param(
         None, unit="m^3/s", hard=(0.0, 1e9), soft=(0.0, 10.0), default_text="from the speed",
         help="Volume an emitter gives (m^2/s in 2D); its speed follows from the area across the "
-        "stream. Give this or speed, not both.",
+        "stream, at its start if it deforms. Give this or speed, not both.",
     )
     speed: float | None = param(
         None, unit="m/s", hard=(0.0, 1e5), soft=(0.0, 20.0), default_text="length of velocity",
@@ -562,6 +577,10 @@ class Force:
         default_text="twice the points' mean distance",
         help="Of a field of points: distance of the nodes that their velocities go to, and as far "
         "as each reaches.",
+    )
+
+    keyframes: tuple[ForceKeyframe, ...] = param(
+        (), help="Of a force that moves or changes. Before the first and after the last it stays.",
     )
 
     @property

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .errors import MeshError
 from .mesh_formats import ply_values
-from .params import CHANNEL, CHANNELS, PointFile
+from .params import CHANNEL, CHANNELS, MeshFile, PointFile
 
 Array = NDArray[Any]
 
@@ -55,13 +55,13 @@ def read_points(path: Path) -> Points:
     return _read(path, facts.st_mtime_ns, facts.st_size)
 
 
-def file_at(shape: PointFile, folder: Path, frame: int) -> Path:
+def file_at(shape: PointFile | MeshFile, folder: Path, frame: int) -> Path:
     """The file of a frame; there is but one unless it is a sequence."""
     file = re.sub(r"#+", lambda run: f"{frame:0{len(run[0])}d}", shape.file)
     return folder / file
 
 
-def first_frame(shape: PointFile, pattern: Path) -> int:
+def first_frame(shape: PointFile | MeshFile, pattern: Path) -> int:
     """Number of the first file of a sequence."""
     if shape.frames is not None:
         return shape.frames[0]

@@ -32,6 +32,7 @@ from .params import (
     Domain,
     Fluid,
     Force,
+    ForceKeyframe,
     Keyframe,
     MeshFile,
     Output,
@@ -413,7 +414,8 @@ def _read_nested(spec: Spec, value: Any, key: str) -> Any:
         return _read_shape(spec, value, key)
     if not isinstance(value, list | tuple):
         raise SceneError("must be a list of keyframes", key=key, value=value)
-    return tuple(_read_part(Keyframe, v, f"{key}[{i}]", {}) for i, v in enumerate(value))
+    (kind,) = spec.nested
+    return tuple(_read_part(kind, v, f"{key}[{i}]", {}) for i, v in enumerate(value))
 
 
 def _read_shape(spec: Spec, value: Any, key: str) -> Shape:
@@ -455,8 +457,9 @@ def _plain(value: Any) -> Any:
         if isinstance(value, cls):
             table = _plain_fields(value, {}, True)
             return {kind: {key: part for key, part in table.items() if part is not None}}
-    if isinstance(value, Keyframe):
-        return _plain_fields(value, {}, True)
+    if isinstance(value, Keyframe | ForceKeyframe):
+        table = _plain_fields(value, {}, True)
+        return {key: part for key, part in table.items() if part is not None}
     return value
 
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,8 @@ from .params import (
     Cylinder,
     FieldFile,
     Force,
+    ForceKeyframe,
+    Keyframe,
     MeshFile,
     Plane,
     PointFile,
@@ -125,9 +128,21 @@ def _check_collider(scene: Scene, collider: Collider, key: str) -> None:
     )  # fmt: skip
 
 
+def _check_placed(scene: Scene, part: Source | Collider | Sink, key: str) -> None:
+    _check_shape(scene, part.shape, f"{key}.shape")
+    _check_turn(scene, part.rotation, f"{key}.rotation")
+    for i, keyframe in enumerate(part.motion):
+        _check_turn(scene, keyframe.rotation, f"{key}.motion[{i}].rotation")
+    _check_order(part.motion, f"{key}.motion")
+
+
 def _check_force(scene: Scene, force: Force, key: str) -> None:
-    if force.kind == "vortex" and not any(force.axis):
-        raise SceneError("must not be zero", key=f"{key}.axis", value=force.axis)
+    if force.kind == "vortex":
+        axes = {f"{key}.keyframes[{i}]": k.axis for i, k in enumerate(force.keyframes)}
+        for where, axis in {key: force.axis, **axes}.items():
+            if axis is not None and not any(axis):
+                raise SceneError("must not be zero", key=f"{where}.axis", value=axis)
+    _check_order(force.keyframes, f"{key}.keyframes")
     if force.kind != "field":
         for name in ("field", "field_frames", "voxel_size"):
             if getattr(force, name) is not None:
@@ -137,22 +152,18 @@ def _check_force(scene: Scene, force: Force, key: str) -> None:
         raise SceneError('kind = "field" needs the file of its velocities', key=f"{key}.field")
     path = _check_place(scene, force.file, f"{key}.field", FLOW_SUFFIXES)
     if force.file.is_sequence:
-        path = _check_sequence(scene, force.file, f"{key}.field", False)
+        path = _check_sequence(scene, force.file, f"{key}.field")
     if not path.is_file():
         raise MeshError(f"there is no file {path}", key=f"{key}.field", value=force.field)
 
 
-def _check_placed(scene: Scene, part: Source | Collider | Sink, key: str) -> None:
-    _check_shape(scene, part.shape, f"{key}.shape")
-    _check_turn(scene, part.rotation, f"{key}.rotation")
-    for i, keyframe in enumerate(part.motion):
-        where = f"{key}.motion[{i}]"
-        _check_turn(scene, keyframe.rotation, f"{where}.rotation")
-        if i and keyframe.frame <= part.motion[i - 1].frame:
+def _check_order(keyframes: Sequence[Keyframe | ForceKeyframe], key: str) -> None:
+    for i, (before, after) in enumerate(pairwise(keyframes), 1):
+        if after.frame <= before.frame:
             raise SceneError(
                 "keyframes must be in order, each after the one before",
-                key=f"{where}.frame",
-                value=keyframe.frame,
+                key=f"{key}[{i}].frame",
+                value=after.frame,
             )
 
 
@@ -213,7 +224,7 @@ def _check_point_file(scene: Scene, shape: PointFile, key: str) -> None:
 
     path = _check_place(scene, shape, key, SUFFIXES)
     if shape.is_sequence:
-        path = _check_sequence(scene, shape, key, False)
+        path = _check_sequence(scene, shape, key)
     try:
         read_points(path)
     except MeshError as error:
@@ -225,7 +236,7 @@ def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -
     suffixes = MESH_SUFFIXES if of_source else MESH_SUFFIXES + FIELD_SUFFIXES
     path = _check_place(scene, shape, key, suffixes)
     if shape.is_sequence:
-        path = _check_sequence(scene, shape, key, of_source)
+        path = _check_sequence(scene, shape, key)
     if not path.is_file():
         raise MeshError(f"there is no file {path}", key=key, value=shape.file)
     if path.suffix.lower() in FIELD_SUFFIXES:
@@ -237,11 +248,11 @@ def _check_mesh_file(scene: Scene, shape: MeshFile, key: str, of_source: bool) -
         raise
 
 
-def _check_sequence(scene: Scene, shape: AnyFile, key: str, of_source: bool) -> Path:
+def _check_sequence(scene: Scene, shape: AnyFile, key: str) -> Path:
     """One file a frame, none missing; the first of them."""
-    if of_source or len(re.findall(r"#+", shape.file)) > 1 or "#" in str(Path(shape.file).parent):
-        what = "sources do not deform" if of_source else "only one run of #, in the file's name"
-        raise MeshError(f"# stands for the number of a frame: {what}", key=key, value=shape.file)
+    if len(re.findall(r"#+", shape.file)) > 1 or "#" in str(Path(shape.file).parent):
+        message = "# stands for the number of a frame: only one run of #, in the file's name"
+        raise MeshError(message, key=key, value=shape.file)
     frames = scene.mesh_frames(shape)
     if not frames:
         raise MeshError("there is no file of this pattern", key=key, value=shape.file)
@@ -340,11 +351,25 @@ def _solid(scene: Scene, source: Source) -> Box | Sphere | Cylinder:
     """The source's shape, for a mesh the box around it."""
     shape = source.shape
     if isinstance(shape, MeshFile):
-        path = scene.mesh_path(shape)
-        return _mesh_box(path, path.stat().st_mtime_ns)
+        paths = _some_files(scene, shape)
+        boxes = [_mesh_box(path, path.stat().st_mtime_ns) for path in paths]
+        return max(boxes, key=lambda box: box.volume(scene.axes))
     if isinstance(shape, Plane | PointFile):
         raise SceneError("a source needs an end", key=f"source.{source.name}.shape.plane")
     return shape
+
+
+def _some_files(scene: Scene, shape: MeshFile) -> list[Path]:
+    """The file of a mesh; of a sequence a few, for deforming things may begin as next to nothing.
+
+    The first is there, others may be written while the shot is simulated.
+    """
+    if not shape.is_sequence:
+        return [scene.mesh_path(shape)]
+    frames = scene.mesh_frames(shape)
+    chosen = sorted({frames[i * (len(frames) - 1) // 4] for i in range(5)})
+    first, *more = (scene.mesh_path(shape, frame) for frame in chosen)
+    return [first, *(path for path in more if path.is_file())]
 
 
 @lru_cache(maxsize=256)

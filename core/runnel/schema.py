@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .params import CHANNELS, LISTS, SHAPES, TABLES, Keyframe
+from .params import CHANNELS, LISTS, SHAPES, TABLES, ForceKeyframe, Keyframe
 from .presets import PRESETS
 from .scene import Scene
 from .spec import Spec, specs, toml_text
@@ -27,7 +27,7 @@ def json_schema() -> dict[str, Any]:
         properties[key] = {"type": "array", "items": items, "description": _summary(part)}
     for key in ("fluid", "source"):
         properties[key]["minItems"] = 1
-    parts = [*TABLES.values(), *LISTS.values(), *SHAPES.values(), Keyframe]
+    parts = [*TABLES.values(), *LISTS.values(), *SHAPES.values(), Keyframe, ForceKeyframe]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **top,
@@ -51,6 +51,7 @@ def reference_markdown() -> str:
     for key, part in SHAPES.items():
         parts.append(_section(f"`{key}`", _summary(part), part, level=3))
     parts.append(_section("Keyframes", _summary(Keyframe), Keyframe))
+    parts.append(_section("Keyframes of forces", _summary(ForceKeyframe), ForceKeyframe))
     parts += [_presets(), _channels()]
     return "\n".join(parts)
 
@@ -121,8 +122,8 @@ def _component(spec: Spec) -> dict[str, Any]:
 
 
 def _nested(spec: Spec) -> dict[str, Any]:
-    if spec.nested == (Keyframe,):
-        return {"type": "array", "items": {"$ref": "#/$defs/Keyframe"}}
+    if spec.size == 0:
+        return {"type": "array", "items": {"$ref": f"#/$defs/{spec.nested[0].__name__}"}}
     kinds: dict[str, Any] = {
         kind: {"$ref": f"#/$defs/{SHAPES[kind].__name__}"} for kind in spec.supported
     }
@@ -156,8 +157,10 @@ def _section(title: str, summary: str, cls: type, level: int = 2) -> str:
 
 
 def _allowed(spec: Spec) -> str:
+    if spec.nested and spec.size == 0:
+        return f"[keyframes](#keyframes{'' if spec.nested == (Keyframe,) else '-of-forces'})"
     if spec.nested:
-        return "[keyframes](#keyframes)" if spec.size == 0 else _words(spec.supported)
+        return _words(spec.supported)
     if spec.choices is not None:
         return _words(spec.supported)
     text = spec.kind_text.removeprefix("a ")

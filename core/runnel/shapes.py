@@ -243,11 +243,17 @@ def shape_of(shape: params.Shape, directory: str | Path | None = None) -> Shape:
         normal = np.array(shape.normal, np.float64)
         return PlaneShape(np.array(shape.point, np.float64), normal / np.linalg.norm(normal))
     path = Path(directory or ".") / shape.file
+    if shape.is_sequence:  # what it has in its first frame
+        path = points.file_at(shape, Path(directory or "."), points.first_frame(shape, path))
     if isinstance(shape, params.PointFile):
-        if shape.is_sequence:  # what it has in its first frame
-            path = points.file_at(shape, Path(directory or "."), points.first_frame(shape, path))
         return PointsShape(points.read_points(path).position.astype(np.float64))
-    mesh = meshes.read_mesh(path)
+    return mesh_shape(meshes.read_mesh(path), path, grows=shape.is_sequence)
+
+
+def mesh_shape(mesh: Mesh, path: Path, *, grows: bool = False) -> Shape:
+    """The inside of a mesh, which must be closed; one that grows may begin as a point."""
+    if grows and (not len(mesh.vertices) or not np.ptp(mesh.vertices, axis=0).any()):
+        return PointsShape(np.zeros((0, 3)))
     mesh.require_closed(path)
     return MeshShape(mesh, str(path))
 

@@ -5,8 +5,8 @@ kernel_radius, phase, birth, expiry.
 
 An emitter's stream is made of layers, one spacing apart: a lattice across the shape's centre,
 perpendicular to the stream. Layer k is born at start + k spacing / speed, wherever the emitter is
-then, so nothing depends on how time is divided into steps. An emitter's velocity is in its own
-frame: it turns with the nozzle. A volume's is in the world.
+then and however wide it is, so nothing depends on how time is divided into steps. An emitter's
+velocity is in its own frame: it turns with the nozzle. A volume's is in the world.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import SceneError
+from .mesh_sequence import MeshSequence
 from .motion import Motion, active_times, frame_time, motion_of
-from .params import PointFile, Source
+from .params import MeshFile, PointFile, Source
 from .points import read_points
 from .scene import Scene
-from .shapes import Shape, cross_section, fill, inside, shape_of
+from .shapes import Shape, cross_section, fill, inside, mesh_shape, shape_of
 
 Births = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
@@ -44,21 +45,36 @@ class _Placed:
         self.index = index
         self.source: Source = scene.sources[index]
         self.key = f"source[{index}]"
+        shape, self.sequence = self.source.shape, None
+        if isinstance(shape, MeshFile) and shape.is_sequence:
+            self.sequence = MeshSequence(scene, shape)
         with _blaming(f"{self.key}.shape"):
-            self.shape: Shape = shape_of(self.source.shape, scene.directory)
+            self.shape: Shape = (
+                shape_of(shape, scene.directory) if self.sequence is None else self.shape_at(0.0)
+            )
         self.motion: Motion = motion_of(self.source, scene)
         self.phase = [fluid.name for fluid in scene.fluids].index(self.source.fluid)
+
+    def shape_at(self, time: float) -> Shape:
+        """What deforms, as it is at a time [s]; all else is always the same."""
+        if self.sequence is None:
+            return self.shape
+        return mesh_shape(self.sequence.at(time), self.sequence.path(time), grows=True)
 
     def own_velocity(self, positions: Floats, time: float) -> Floats:
         """The inherited share of the source's motion at positions (n, 3) [m/s]."""
         share = self.source.inherit_velocity
-        if not share or not self.motion.moves:
+        if not share or not (self.motion.moves or self.sequence):
             return np.zeros_like(positions)
         # Ahead of the time: at the first keyframe the source starts to move, it has not moved yet.
         glance = _GLANCE / self.scene.fps
         linear, angular = self.motion.velocity(time + glance, glance)
-        away = positions - self.motion.pose(time).translation
-        return share * (linear + np.cross(angular, away))
+        pose = self.motion.pose(time)
+        velocity = linear + np.cross(angular, positions - pose.translation)
+        if self.sequence is not None:
+            local = np.column_stack([pose.to_local(positions), np.ones(len(positions))])
+            velocity += pose.turn(pose.scale * local @ self.sequence.stretch(time, glance))
+        return share * velocity
 
     def jitter(self, count: int, layer: int) -> Floats:
         """Random displacements (count, 3) [m], the same for the same seed, source and layer."""
@@ -206,19 +222,18 @@ class Emitter:
         source = self._placed.source
         self._start, self._end = active_times(source.frames, scene)
         self._direction = _direction(self._placed)
-        pose = self._placed.motion.pose(self._start)
-        with _blaming(self._placed.key):
-            self._layer = cross_section(
-                self._placed.shape, self._direction, source.spacing, pose, scene.ignored_axis
-            )
-        if not len(self._layer):
+        self._layer: Floats | None = None  # the same for ever, of what does not deform
+        first = self._across(self._start)
+        self._layer = first if self._placed.sequence is None else None
+        given = source.rate is not None or self._placed.sequence is None
+        if not len(first) and given:  # one that deforms may begin as nothing, at a speed
             raise SceneError(
                 "no particle fits across the middle of the emitter; use a smaller spacing or "
                 "another shape",
                 key=f"{self._placed.key}.spacing",
                 value=source.spacing,
             )
-        self.area = len(self._layer) * source.spacing ** (scene.dimensions - 1)  # [m^2], 2D [m]
+        self.area = len(first) * source.spacing ** (scene.dimensions - 1)  # [m^2], 2D [m]
         self.speed = _speed(source, self._direction, self.area)  # [m/s]
         self._period = source.spacing / self.speed if self.speed > 0 else math.inf
         self._next = 0  # layer
@@ -246,12 +261,23 @@ class Emitter:
         self._next = max(first, last)
         layers = [self._born(layer, t1) for layer in range(first, last)]
         placed, times = self._placed, [self._time(layer) for layer in range(first, last)]
+        counts = np.array([len(positions) for positions, _ in layers], np.int64)
         none = [np.zeros((0, 3))]
         return placed.births(
             np.concatenate(none + [positions for positions, _ in layers]),
             np.concatenate(none + [velocities for _, velocities in layers]),
-            np.repeat(np.array(times, np.float64), len(self._layer)),
+            np.repeat(np.array(times, np.float64), counts),
         )
+
+    def _across(self, time: float) -> Floats:
+        """Lattice of a layer that is born at a time [s], in the emitter's own frame."""
+        if self._layer is not None:
+            return self._layer
+        placed = self._placed
+        pose, axis = placed.motion.pose(time), placed.scene.ignored_axis
+        with _blaming(placed.key):
+            shape = placed.shape_at(time)
+            return cross_section(shape, self._direction, self.spacing, pose, axis)
 
     def _time(self, layer: int) -> float:
         return self._start + layer * self._period
@@ -260,7 +286,7 @@ class Emitter:
         """Positions at `now` and velocities of a layer."""
         placed, time = self._placed, self._time(layer)
         pose = placed.motion.pose(time)
-        positions = pose.to_world(self._layer)
+        positions = pose.to_world(self._across(time))
         velocities = pose.turn(self._direction) * self.speed + placed.own_velocity(positions, time)
         age = max(now - time, 0.0)
         return positions + age * velocities + placed.jitter(len(positions), layer), velocities

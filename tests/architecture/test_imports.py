@@ -39,6 +39,7 @@ LAYERS = (
     "scene fields backends.linker backends.probe",
     "backends.base",
     "schema motion backends.devices",
+    "mesh_sequence",
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
     "solver.coarse",

@@ -48,8 +48,15 @@ def until(task: Any, happened: Any, seconds: float = 120.0) -> float:
     """Poll as the window does until something happened; returns how long that took [s]."""
     start = time.monotonic()
     while not happened():
-        assert not task.ended or task.job.status == 0 or happened(), task.errors
+        assert not task.ended or task.winding_up or task.job.status == 0 or happened(), task.errors
         assert time.monotonic() - start < seconds
         task.poll()
         time.sleep(0.01)
     return time.monotonic() - start
+
+
+def curves(action: Any) -> list[Any]:
+    """Animation curves of an action, in any version."""
+    from blender_addon import animation
+
+    return animation.curves(action)

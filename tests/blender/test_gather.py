@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runnel.estimate import warnings
 from runnel.export.bgeo import write_bgeo
 from runnel.export.geometry import Geometry
+from runnel.forces import forces_at
 from runnel.meshes import read_mesh
 from runnel.motion import frame_time, motion_of
-from tests.blender.shots import bent_arm
+from runnel.sources import Emitter
+from tests.blender.shots import bent_arm, curves
 
 
 @pytest.fixture
@@ -120,6 +123,120 @@ def test_what_moves_as_a_whole_is_a_mesh_and_keyframes(shot: Shot) -> None:
     shot.check_all_frames(export, "collider", "Paddle")
 
 
+def test_spinning_goes_on_past_half_a_turn(shot: Shot) -> None:
+    """70 degrees a frame: half way between two frames it is half way there, not back by 290."""
+    wheel = shot.cube("Wheel", location=(1, 0, 0))
+    for frame in (1, 4):
+        wheel.rotation_euler = (0, 0, math.radians(70 * frame))
+        wheel.keyframe_insert("rotation_euler", frame=frame)
+    for curve in curves(wheel.animation_data.action):
+        for key in curve.keyframe_points:
+            key.interpolation = "LINEAR"
+    export = shot.export()
+    motion = motion_of(shot.part(export, "collider", "Wheel"), export.scene)
+    for frame in (1.5, 2.5, 3.5):
+        turned = motion.pose(frame_time(frame, export.scene)).rotation
+        angle = math.degrees(math.atan2(turned[1, 0], turned[0, 0]))
+        assert angle % 360 == pytest.approx(70 * (frame - 1), abs=1e-2)
+
+
+def test_emitters_deform_and_turn_with_their_object(shot: Shot) -> None:
+    """A disc that grows while it is carried and turned: a slab a frame in the object's own axes."""
+    shot.bpy.ops.mesh.primitive_circle_add(fill_type="NGON", radius=0.4)
+    tap = shot._named("Tap")
+    tap.runnel.role = "EMITTER"
+    tap.runnel.source.velocity = (0, 0, 2)
+    for frame in (1, 4):
+        tap.scale = (frame, frame, 1)
+        tap.location.x = frame
+        tap.rotation_euler.y = math.radians(30 * (frame - 1))
+        for channel in ("scale", "location", "rotation_euler"):
+            tap.keyframe_insert(channel, frame=frame)
+    export = shot.export()
+    assert export.notes == []
+    source = shot.part(export, "source", "Tap")
+    assert source.shape.is_sequence
+    assert source.velocity == pytest.approx((0, 0, 2))
+    motion = motion_of(source, export.scene)
+    for frame in (1, 4):
+        mesh = read_mesh(export.scene.mesh_path(source.shape, frame))
+        low, high = mesh.bounds
+        assert mesh.is_closed
+        assert (high - low)[:2] == pytest.approx((0.8 * frame, 0.8 * frame), rel=1e-3)
+        assert (high - low)[2] == pytest.approx(source.spacing, rel=1e-5)
+        pose = motion.pose(frame_time(frame, export.scene))
+        assert pose.translation == pytest.approx((frame, 0, 0), abs=1e-5)
+        angle = math.radians(30 * (frame - 1))
+        way = (2 * math.sin(angle), 0, 2 * math.cos(angle))
+        assert pose.turn((0, 0, 2)) == pytest.approx(way, abs=1e-4)
+
+
+def test_an_emitter_may_grow_from_a_point(shot: Shot) -> None:
+    """A disc and a cube, both of no size at first; what flows depends on what they become."""
+    shot.bpy.ops.mesh.primitive_circle_add(fill_type="NGON", radius=0.4)
+    made = [shot._named("Disc"), shot.cube("Cube", role="EMITTER", location=(3, 0, 0))]
+    for thing in made:
+        thing.runnel.role = "EMITTER"
+        thing.runnel.source.velocity = (0, 0, 2)
+        for frame, size in ((1, 0.0), (4, 1.0)):
+            thing.scale = (size, size, size)
+            thing.keyframe_insert("scale", frame=frame)
+    export = shot.export()
+    assert warnings(export.scene) == []
+    sources = [source.name for source in export.scene.sources]
+    emitters = [Emitter(export.scene, sources.index(thing.name)) for thing in made]
+    for emitter, least, most in zip(emitters, (30, 200), (130, 1200), strict=True):
+        early, late = emitter.emit(0, 1 / 24), emitter.emit(1 / 24, 3 / 24)
+        assert len(early["phase"]) < len(late["phase"])
+        assert least < len(late["phase"]) < most
+
+
+def test_a_volume_that_deforms_passes_its_motion_on_if_asked(shot: Shot) -> None:
+    for frame in (1, 4):
+        shot.water.scale = (1, 1, frame)
+        shot.water.keyframe_insert("scale", frame=frame)
+    assert [note.object for note in shot.export().notes] == ["Water"]
+    shot.water.runnel.source.inherit_velocity = 1.0
+    export = shot.export()
+    assert export.notes == []
+    assert shot.part(export, "source", "Water").shape.is_sequence
+    shot.check_all_frames(export, "source", "Water")
+
+
+def test_force_fields_move_turn_and_are_keyframed(shot: Shot) -> None:
+    """A wind that turns, a force that travels and grows from nothing, a vortex of our own."""
+    bpy = shot.bpy
+    made = {}
+    for kind in ("WIND", "FORCE"):
+        bpy.ops.object.effector_add(type=kind)
+        made[kind] = shot._named(kind.title())
+    own = shot.cube("Own", role="FORCE")
+    own.runnel.force.kind = "vortex"
+    for frame in (1, 4):
+        made["WIND"].rotation_euler.y = math.radians(30 * (frame - 1))
+        made["WIND"].keyframe_insert("rotation_euler", frame=frame)
+        made["FORCE"].location.x = frame
+        made["FORCE"].keyframe_insert("location", frame=frame)
+        made["FORCE"].field.strength = 2.0 * (frame - 1)
+        made["FORCE"].keyframe_insert("field.strength", frame=frame)
+        own.runnel.force.strength = frame
+        own.keyframe_insert("runnel.force.strength", frame=frame)
+    made["WIND"].field.strength = 3.0
+    export = shot.export()
+    assert export.notes == []
+    for frame, turn in ((1, 0.0), (4, math.pi / 2)):
+        forces = {f.name: f for f in forces_at(export.scene, frame_time(frame, export.scene))}
+        wind = (3 * math.sin(turn), 0, 3 * math.cos(turn))
+        assert forces["Wind"].velocity == pytest.approx(wind, abs=1e-4)
+        assert forces["Force"].center == pytest.approx((frame, 0, 0))
+        assert forces["Force"].strength == pytest.approx(-2.0 * (frame - 1))
+        assert forces["Own"].strength == pytest.approx(frame)
+    assert [len(force.keyframes) for force in export.scene.forces] == [4, 4, 4]
+    for thing in (own, *made.values()):
+        thing.animation_data_clear()
+    assert all(not force.keyframes for force in shot.export().scene.forces)
+
+
 def test_what_deforms_is_a_mesh_a_frame(shot: Shot) -> None:
     """Shape keys and armatures; still objects beside them stay one mesh."""
     bent = shot.cube("Bent")
@@ -142,10 +259,6 @@ def test_what_deforms_is_a_mesh_a_frame(shot: Shot) -> None:
         assert export.scene.mesh_frames(part.shape) == [1, 2, 3, 4]
         shot.check_all_frames(export, "collider", name)
     assert export.notes == []
-    for frame in (1, 4):
-        shot.water.scale = (1, 1, frame)
-        shot.water.keyframe_insert("scale", frame=frame)
-    assert [note.object for note in shot.export().notes] == ["Water"]  # sources do not deform
     before, after = (shot.exported(export, "collider", "Arm", frame) for frame in (1, 4))
     assert np.abs(before - after).max() > 0.2
 

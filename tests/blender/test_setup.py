@@ -10,6 +10,11 @@ import pytest
 from runnel.params import PRESETS, Collider, Fluid, Force, Output, Sink, Solver, Source
 from runnel.spec import specs
 
+OLD_FILE = Path(__file__).parent / "scenes" / "settings_4_5.blend"
+OLD_ROLES = ("FLUID", "EMITTER", "COLLIDER", "RIGID", "SOFT", "SINK", "FORCE", "DOMAIN")
+OLD_SYSTEM = ("Flood", "cubic", "exact")
+OLD_FLUIDS = [("water", "water"), ("topping", "honey"), ("cream", "milk")]
+
 
 def cube(bpy: Any, name: str = "Cube", role: str = "FLUID", **how: Any) -> Any:
     bpy.ops.mesh.primitive_cube_add(**how)
@@ -89,6 +94,46 @@ def test_settings_survive_saving_and_loading(addon: Any, bpy: Any, tmp_path: Pat
     collider = bpy.data.objects["Tank"].runnel.collider
     assert collider.friction == pytest.approx(0.4)
     assert collider.use_voxel_size
+
+
+def test_settings_of_an_older_blender_are_as_they_were(addon: Any, bpy: Any) -> None:
+    """A file of 4.5: words among choices are kept by their numbers, which must not change."""
+    bpy.ops.wm.open_mainfile(filepath=str(OLD_FILE))
+    system = bpy.context.scene.runnel.active_system()
+    roles = {obj.name: obj.runnel.role for obj in bpy.data.objects}
+    assert roles == {role.title(): role for role in OLD_ROLES}
+    assert (system.name, system.solver.kernel, system.solver.multiplier) == OLD_SYSTEM
+    assert [(fluid.name, fluid.preset) for fluid in system.fluids] == OLD_FLUIDS
+    assert system.output.channels == {"position", "velocity", "age"}
+    collider = bpy.data.objects["Collider"].runnel.collider
+    assert (collider.mode, collider.wet_map) == ("shell", "exr")
+    assert collider.friction == pytest.approx(0.25)
+    assert collider.lock_rotation == {"x", "z"}
+    assert bpy.data.objects["Force"].runnel.force.kind == "vortex"
+    assert bpy.data.objects["Domain"].runnel.domain.mode == "close"
+    assert list(bpy.data.objects["Emitter"].runnel.source.frames) == [3, 40]
+
+
+def write_old_file(bpy: Any) -> None:
+    """How the file was made, by Blender 4.5.15."""
+    from blender_addon import properties
+
+    system = properties.add_system(bpy.context.scene)
+    system.name, system.solver.kernel, system.solver.multiplier = OLD_SYSTEM
+    for name, preset in OLD_FLUIDS[1:]:
+        properties.add_fluid(system, preset).name = name
+    system.output.channels = {"position", "velocity", "age"}
+    for role in OLD_ROLES:
+        obj = bpy.data.objects.new(role.title(), None)
+        bpy.context.scene.collection.objects.link(obj)
+        obj.runnel.role = role
+    collider = bpy.data.objects["Collider"].runnel.collider
+    collider.mode, collider.wet_map, collider.friction = "shell", "exr", 0.25
+    collider.lock_rotation = {"x", "z"}
+    bpy.data.objects["Force"].runnel.force.kind = "vortex"
+    bpy.data.objects["Domain"].runnel.domain.mode = "close"
+    bpy.data.objects["Emitter"].runnel.source.frames = (3, 40)
+    bpy.ops.wm.save_as_mainfile(filepath=str(OLD_FILE), compress=True)
 
 
 def test_duplicates_and_renaming(addon: Any, bpy: Any, tmp_path: Path) -> None:
@@ -277,3 +322,88 @@ def test_a_copied_scene_has_systems_of_its_own(addon: Any, bpy: Any) -> None:
     assert ours.cache_directory != theirs.cache_directory
     assert [obj.runnel.system for obj in second.objects] == [theirs.uid]
     assert [obj.runnel.system for obj in first.objects] == [ours.uid]
+
+
+def test_a_look_sees_changed_keyframes_and_nothing_in_a_mere_change_of_frame(
+    addon: Any, bpy: Any
+) -> None:
+    """Of the object, its parent, its rig, shape keys, constraints, drivers, fields, our forces."""
+    from blender_addon import fingerprint, properties
+    from tests.blender.shots import bent_arm, curves
+
+    scene = bpy.context.scene
+    system = properties.add_system(scene)
+    arm = bent_arm(bpy, length=0.8, width=0.1, last=8, angle=0.5)
+    rig = arm.modifiers["Armature"].object
+    bpy.ops.object.empty_add()
+    carrier = bpy.context.object
+    arm.parent = carrier
+    bpy.ops.object.empty_add()
+    target = bpy.context.object
+    carrier.constraints.new("COPY_LOCATION").target = target
+    arm.shape_key_add(name="Basis")
+    key = arm.shape_key_add(name="Wide")
+    bpy.ops.object.effector_add(type="WIND")
+    wind = bpy.context.object
+    own = cube(bpy, "Own", "FORCE")
+    for frame in (1, 8):
+        key.value = 0.1 * frame
+        key.keyframe_insert("value", frame=frame)
+        target.location.x = frame
+        target.keyframe_insert("location", frame=frame)
+        wind.field.strength = frame
+        wind.keyframe_insert("field.strength", frame=frame)
+        own.runnel.force.strength = frame
+        own.keyframe_insert("runnel.force.strength", frame=frame)
+    driven = own.driver_add("location", 0)
+    driven.driver.expression = "frame / 10"
+    seen = fingerprint.of(system)
+    for frame in (1, 5, 8):
+        scene.frame_set(frame)
+        assert fingerprint.of(system) == seen
+
+    def change(what: Any) -> None:
+        nonlocal seen
+        what()
+        now = fingerprint.of(system)
+        assert now != seen
+        seen = now
+
+    for owner in (rig, arm.data.shape_keys, target, wind, own):
+        curve = curves(owner.animation_data.action)[0]
+        point = curve.keyframe_points[-1]
+        change(lambda point=point: setattr(point, "co", (7.0, point.co[1])))
+        change(lambda point=point: setattr(point, "interpolation", "CONSTANT"))
+    change(lambda: setattr(driven.driver, "expression", "frame / 5"))
+    change(lambda: setattr(carrier, "location", (0, 0, 1)))
+    change(lambda: setattr(rig.pose.bones["Bone"], "rotation_euler", (0, 0, 1)))
+    change(target.animation_data_clear)
+
+
+def test_a_look_is_quick(addon: Any, bpy: Any) -> None:
+    """A rig of 300 curves with a key a frame over 1000 frames: a panel may ask once a second."""
+    import time
+
+    import numpy as np
+
+    from blender_addon import fingerprint
+
+    thing = cube(bpy, "Thing", "COLLIDER")
+    thing.location.x = 1
+    thing.keyframe_insert("location", frame=1)
+    for k in range(100):
+        thing[f"p{k}"] = (0.0, 0.0, 0.0)
+        thing.keyframe_insert(f'["p{k}"]', frame=1)
+    from tests.blender.shots import curves
+
+    for curve in curves(thing.animation_data.action):
+        curve.keyframe_points.add(999)
+        values = np.stack([np.arange(1000), np.zeros(1000)], axis=1).astype(np.float32)
+        curve.keyframe_points.foreach_set("co", values.ravel())
+    system = bpy.context.scene.runnel.active_system()
+    spent = []
+    for _ in range(3):
+        start = time.process_time()
+        fingerprint.of(system)
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.5  # and then no other for twenty times as long

@@ -183,8 +183,11 @@ def began(window: Window) -> bool:
     return bool(system["exporting"] or system["running"] or system["ended"])
 
 
-def story(window: Window) -> float:
-    """Open the tab, make a liquid, bake it, stop it; returns how long the stop took [s]."""
+def story(window: Window) -> tuple[float, float]:
+    """Open the tab, make a liquid, bake it, stop it.
+
+    Returns how long Blender took to stop, and for other keys while it baked [s].
+    """
     window.shoot("1_start")
     window.click(*in_sidebar(window, TAB))
     window.shoot("2_tab")
@@ -201,25 +204,38 @@ def story(window: Window) -> float:
     window.key("ctrl+z")  # of the selection; the bake goes on
     window.wait(lambda: window.state()["active"] != "Block", "undo", 20)
     assert window.system()["running"], "undo stopped the bake"
+    window.wait(lambda: window.system()["shown"], "particles after an undo", 30)
+    usual = max(step_ahead(window) for _ in range(3))
     window.key("Escape")
     took = window.wait(lambda: window.system()["ended"], "the stop", 20)
+    window.wait(lambda: not window.system()["winding_up"], "the end of the process", 60)
     window.shoot("5_stopped")
-    return took
+    return took, usual
+
+
+def step_ahead(window: Window) -> float:
+    """To the next frame; returns how long that took [s]."""
+    before = window.state()["frame"]
+    window.key("Right")
+    return window.wait(lambda: window.state()["frame"] > before, "the next frame", 20)
 
 
 @needs_a_window
 def test_open_the_tab_bake_and_stop_with_the_mouse(tmp_path: Path) -> None:
     with blender(tmp_path, frames=1000, particles=4000) as window:
         try:
-            took = story(window)
+            took, usual = story(window)
         finally:
             keep_pictures(tmp_path, ROOT / "out" / "blender_window")
         system = window.system()
         assert system["errors"] == []
         assert system["status"] in (130, -15, -9)
         assert not Path(f"/proc/{system['pid']}").exists()
-        (ROOT / "out" / "blender_window" / "stop.txt").write_text(f"{took:.2f} s\n")
-        assert took < 10.0  # a second on a machine of one's own
+        told = f"{took:.2f} s, other keys up to {usual:.2f} s\n"
+        (ROOT / "out" / "blender_window" / "stop.txt").write_text(told)
+        # Nothing waits for the bake's process: a second, and what Blender takes for any key where
+        # it draws in software on a busy machine.
+        assert took < 1.0 + usual
         assert "Traceback" not in window.log()
 
 

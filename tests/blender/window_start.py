@@ -66,6 +66,7 @@ def tell() -> float:
                 "exporting": bool(task and task.exporting),
                 "running": bool(job and job.running),
                 "ended": bool(task and task.ended),
+                "winding_up": bool(task and task.winding_up),
                 "stage": job.progress.stage if job else "",
                 "share": task.share if task else 0.0,
                 "particles": job.progress.particles if job else None,
@@ -82,6 +83,7 @@ def tell() -> float:
         "size": [window.width, window.height],
         "sidebar": region("VIEW_3D", "UI"),
         "status_bar": region("STATUSBAR", "HEADER"),
+        "frame": window.scene.frame_current,
         "active": window.view_layer.objects.active.name,
         "systems": systems,
     }

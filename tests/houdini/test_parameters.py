@@ -33,7 +33,8 @@ ELSEWHERE = {
     "source": {"name", "shape", "position", "rotation", "scale", "motion"},  # the input
     "collider": {"name", "shape", "position", "rotation", "scale", "motion", "pin"},
     "sink": {"name", "shape", "frames", "position", "rotation", "scale", "motion"},
-    "force": {"name", "field", "field_frames", "field_scale", "voxel_size"},  # the third input
+    # The third input; keyframes are taken as at the first frame.
+    "force": {"name", "keyframes", "field", "field_frames", "field_scale", "voxel_size"},
     "output": {"channels"},  # a toggle each
 }
 

@@ -199,6 +199,17 @@ def test_wind_carries_fluid_to_its_own_speed(backend_name):
     assert np.abs(velocity(sim) - last).max() <= 1e-3
 
 
+def test_a_wind_that_rises(backend_name):
+    """dv/dt = k t (u - v): v(t) = u (1 - exp(-k t^2 / 2)), whichever way a keyframe cuts it."""
+    rate = 6.0 * DT  # 1/s a frame
+    keys = [{"frame": n, "strength": rate * n} for n in (0, 13, 64)]
+    wind = {"kind": "wind", "strength": 99.0, "velocity": [2, 0, 1], "keyframes": keys}
+    for sim in run(block(2, solver=WEIGHTLESS, force=[wind]), 1.0, backend_name):
+        growth = 1 - np.prod([1 - DT * rate * n for n in range(sim.frame)])  # of explicit steps
+        assert np.abs(velocity(sim) - growth * np.array([2, 0, 1])).max() <= 1e-4
+    assert growth == pytest.approx(1 - math.exp(-6.0 / 2), rel=0.02)
+
+
 def test_drag_stops_fluid():
     """Drag is wind that stands still."""
     drag = {"kind": "drag", "strength": 5.0}

@@ -28,15 +28,15 @@ def main(arguments: list[str]) -> int:
     chosen = arguments[: arguments.index("--")] if "--" in arguments else arguments
     extra = arguments[arguments.index("--") + 1 :] if "--" in arguments else []
     results = {}
+    jobs = os.environ.get("TEST_JOBS", "2")
     for version in chosen or VERSIONS:
         python = environment(version)
         if python is None:
             results[version] = f"not run: no python{VERSIONS[version][0]} on the PATH"
             continue
         print(f"--- Blender {version}", flush=True)
-        done = subprocess.run(
-            [python, "-m", "pytest", "-q", "tests/blender", *extra], cwd=ROOT, check=False
-        )
+        command = [python, "-m", "pytest", "-q", "-n", jobs, "--dist", "loadfile", "tests/blender"]
+        done = subprocess.run([*command, *extra], cwd=ROOT, check=False)
         results[version] = "passed" if done.returncode == 0 else f"FAILED ({done.returncode})"
     print()
     for version, result in results.items():

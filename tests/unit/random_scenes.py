@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from runnel.params import LISTS, TABLES, Keyframe
+from runnel.params import LISTS, TABLES
 from runnel.scene import Scene
 from runnel.spec import Spec, specs
 
@@ -76,11 +76,10 @@ def shapes(spec: Spec) -> st.SearchStrategy[dict[str, Any]]:
     return st.sampled_from(kinds).flatmap(lambda kind: SHAPES[kind].map(lambda s: {kind: s}))
 
 
-def keyframes() -> st.SearchStrategy[list[dict[str, Any]]]:
-    frame, *rest = specs(Keyframe)
-    fields = st.fixed_dictionaries(
-        {"frame": number(frame)}, optional={s.name: simple(s) for s in rest}
-    )
+def keyframes(kind: type) -> st.SearchStrategy[list[dict[str, Any]]]:
+    frame, *rest = specs(kind)
+    values = {s.name: vectors(0.1, 1.0) if s.name == "axis" else simple(s) for s in rest}
+    fields = st.fixed_dictionaries({"frame": number(frame)}, optional=values)
     return st.lists(fields, max_size=3, unique_by=lambda k: k["frame"]).map(
         lambda keys: sorted(keys, key=lambda k: k["frame"])
     )
@@ -91,8 +90,9 @@ def table(cls: type, **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[
     for spec in specs(cls):
         strategy = fixed.pop(spec.name, None)
         if strategy is None:
-            nested = keyframes() if spec.size == 0 else shapes(spec)
-            strategy = nested if spec.nested else simple(spec)
+            strategy = simple(spec) if not spec.nested else (
+                shapes(spec) if spec.size else keyframes(spec.nested[0])
+            )  # fmt: skip
             (needed if spec.required else optional)[spec.name] = strategy
         else:
             needed[spec.name] = strategy

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runnel.backends.base import FORCE_COLUMNS, POINT, VORTEX, WIND
+from runnel.backends.base import FORCE_COLUMNS, POINT, VORTEX, WIND, Survey
+from runnel.colliders import Solids
+from runnel.errors import SceneError
 from runnel.forces import UNLIMITED, pack_forces
 from runnel.scene import Scene
+from runnel.simulation.clock import steps_of_frame
 
 
 def scene(*forces: dict[str, Any], **more: Any) -> Scene:
@@ -53,6 +56,52 @@ def test_a_force_acts_in_its_frames() -> None:
     it = scene({"kind": "drag", "frames": [3, 4]}, frames=[1, 50])
     active = [len(pack_forces(it, t)) for t in (0.0, 0.19, 0.21, 0.39, 0.41)]
     assert active == [0, 0, 1, 1, 0]
+
+
+def test_keyframes_move_turn_and_strengthen_a_force() -> None:
+    """Even in between, still before and after; what a keyframe leaves out is the force's own."""
+    keys = [
+        {"frame": 2, "center": [0, 0, 0], "strength": 1.0},
+        {"frame": 4, "center": [2, 0, 4], "strength": 3.0, "axis": [1, 0, 0]},
+    ]
+    vortex = {"kind": "vortex", "strength": 9.0, "center": [7, 7, 7], "axis": [0, 0, 1]}
+    it = scene({**vortex, "keyframes": keys}, frames=[1, 50])
+    rows = {t: pack_forces(it, t)[0] for t in (0.0, 0.1, 0.2, 0.3, 2.0)}
+    np.testing.assert_array_equal(rows[0.0], rows[0.1])
+    np.testing.assert_array_equal(rows[0.3], rows[2.0])
+    np.testing.assert_allclose(rows[0.1][6:9], [0, 0, 0])
+    np.testing.assert_allclose(rows[0.2][6:9], [1, 0, 2], rtol=1e-6)
+    np.testing.assert_allclose([rows[t][1] for t in (0.1, 0.2, 0.3)], [1, 2, 3], rtol=1e-6)
+    np.testing.assert_allclose(rows[0.2][3:6], [0.5**0.5, 0, 0.5**0.5], rtol=1e-6)
+    assert Scene.from_dict(it.to_dict()) == it
+
+
+def test_a_vortex_that_turns_over_always_has_an_axis() -> None:
+    keys = [{"frame": 1, "axis": [0, 0, 1]}, {"frame": 3, "axis": [0, 0, -1]}]
+    row = pack_forces(scene({"kind": "vortex", "keyframes": keys}), 0.1)[0]
+    np.testing.assert_array_equal(row[3:6], [0, 0, 1])
+
+
+def test_keyframes_of_forces_are_checked() -> None:
+    late = [{"frame": 4}, {"frame": 4}]
+    with pytest.raises(SceneError, match=r"force\[0\].keyframes\[1\].frame"):
+        scene({"kind": "drag", "keyframes": late})
+    with pytest.raises(SceneError, match=r"force\[0\].keyframes\[0\].axis"):
+        scene({"kind": "vortex", "keyframes": [{"frame": 1, "axis": [0, 0, 0]}]})
+
+
+def test_steps_are_short_enough_for_a_force_that_grows() -> None:
+    """From nothing to 800 m/s^2 within a frame of 0.1 s: 80 m/s at its end."""
+    survey = Survey(max_speed=0.0, bulk_speed=0.0, count=1000, bad_id=None)
+    steps = [
+        steps_of_frame(it, 1, survey, Solids(it), [])
+        for it in (
+            scene({"kind": "point", "strength": 0.0, "keyframes": keys})
+            for keys in ([], [{"frame": 1}, {"frame": 2, "strength": 800.0}])
+        )
+    ]
+    assert steps[1] >= 80.0 * 0.1 / 0.1
+    assert steps[0] < 20
 
 
 @pytest.mark.parametrize(("up", "axis"), [("z", 1), ("y", 2)])

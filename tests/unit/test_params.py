@@ -15,6 +15,7 @@ from runnel.params import (
     SHAPES,
     TABLES,
     Fluid,
+    ForceKeyframe,
     Keyframe,
     Output,
     Solver,
@@ -24,7 +25,7 @@ from runnel.presets import PALETTE, PRESETS, damping
 from runnel.scene import Scene
 from runnel.spec import Spec, number_text, param, specs
 
-PARTS = [Scene, *TABLES.values(), *LISTS.values(), *SHAPES.values(), Keyframe]
+PARTS = [Scene, *TABLES.values(), *LISTS.values(), *SHAPES.values(), Keyframe, ForceKeyframe]
 KNOBS = [
     pytest.param(spec, id=f"{part.__name__}.{spec.name}") for part in PARTS for spec in specs(part)
 ]

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 
 from runnel.errors import SceneError
-from runnel.params import LISTS, SHAPES, TABLES, Keyframe
+from runnel.params import LISTS, SHAPES, TABLES, ForceKeyframe, Keyframe
 from runnel.scene import Scene, example, example_names
 from runnel.schema import json_schema, reference_markdown
 from runnel.spec import specs
@@ -179,6 +179,7 @@ def test_reference_page_is_fresh() -> None:
 
 def test_reference_page_names_every_key() -> None:
     page = reference_markdown()
-    for part in [Scene, *TABLES.values(), *LISTS.values(), *SHAPES.values(), Keyframe]:
+    kinds = [Scene, *TABLES.values(), *LISTS.values(), *SHAPES.values(), Keyframe, ForceKeyframe]
+    for part in kinds:
         for spec in specs(part):
             assert f"| `{spec.name}` |" in page

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
-from runnel import sources
+from runnel import sources, surface
 from runnel.errors import MeshError, SceneError
+from runnel.meshes import Mesh
 from runnel.particles import ParticleStore
 from runnel.scene import Scene
 from runnel.sources import (
@@ -23,6 +24,7 @@ from runnel.sources import (
     select,
     without_overlap,
 )
+from tests.unit.field_meshes import cube
 
 CUBE = {"box": {"min": [0, 0, 0], "max": [1, 1, 1]}}
 NOZZLE = {"box": {"min": [-0.2, -0.2, -0.1], "max": [0.2, 0.2, 0.1]}}
@@ -305,6 +307,76 @@ def test_a_moving_emitter_leaves_a_trail():
         [born_at[births["birth"] == t].mean(axis=0) for t in np.unique(births["birth"])]
     )
     assert centre[:, 0] == pytest.approx(3 * np.unique(births["birth"]), abs=1e-4)
+
+
+def growing(folder, first=0.2, last=1.0, frames=(1, 25), z=0.1) -> None:
+    """A box around the origin that becomes wider along x: half of it, evenly from 0 s to 1 s."""
+    for frame in range(frames[0], frames[1] + 1):
+        half = first + (last - first) * (frame - frames[0]) / (frames[1] - frames[0])
+        low, high = (-half, -0.2, -z), (half, 0.2, z)
+        write(folder / f"mouth_{frame:04d}.ply", cube(low, np.subtract(high, low)))
+
+
+def write(path, mesh: Mesh) -> None:
+    surface.write_mesh(path, surface.Mesh(mesh.vertices.astype(np.float32), mesh.triangles, {}))
+
+
+def test_a_stream_is_as_wide_as_its_emitter_is_then(tmp_path):
+    """A mouth that opens: particles and volume follow its area, layers stay a spacing apart."""
+    growing(tmp_path)
+    shape = {"mesh": "mouth_####.ply"}
+    part = {"kind": "emitter", "shape": shape, "velocity": [0, 0, 2]}
+    emitter = Emitter(scene(part, directory=tmp_path), 0)
+    births = run(emitter, np.linspace(0, 1, 7))
+    times, counts = np.unique(births["birth"], return_counts=True)
+    assert np.diff(times) == pytest.approx(0.05, abs=1e-6)
+    width = 2 * (0.2 + 0.8 * times)
+    assert counts / 4 == pytest.approx(width / 0.1, abs=1.0)  # rows of whole particles
+    assert len(births["birth"]) * 0.1**3 == pytest.approx(0.4 * 1.2 * 2.0, rel=0.05)
+    assert scene(part, directory=tmp_path).estimate_particles() >= len(births["birth"])
+    again = Emitter(scene(part, directory=tmp_path), 0)
+    again.emit(0, 0.5)
+    resumed = Emitter(scene(part, directory=tmp_path), 0)
+    resumed.restore(again.state())
+    a, b = again.emit(0.5, 0.8), resumed.emit(0.5, 0.8)
+    assert all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def test_deforming_sources_pass_on_how_they_stretch(tmp_path):
+    """0.8 m/s at the ends, none in the middle; a volume that is filled at once does it too."""
+    growing(tmp_path, first=0.5, last=1.3)
+    shape = {"mesh": "mouth_####.ply"}
+    part = {"shape": shape, "inherit_velocity": 1.0}
+    volume = fill_volume(scene(part, directory=tmp_path), 0)
+    stream = {**part, "kind": "emitter", "velocity": [0, 0, 2]}
+    layer = Emitter(scene(stream, directory=tmp_path), 0).emit(0.0, 0.01)
+    for births, along in ((volume, 0.0), (layer, 2.0)):
+        x = births["position"][:, 0] - births["velocity"][:, 0] * (0.01 if along else 0.0)
+        assert len(x) > 30
+        assert births["velocity"][:, 0] == pytest.approx(0.8 / 0.5 * x, abs=1e-4)
+        assert births["velocity"][:, 1:] == pytest.approx(
+            np.tile([0, along], (len(x), 1)), abs=1e-4
+        )
+
+
+def test_an_emitter_may_begin_flat_at_a_speed_but_not_at_a_rate(tmp_path):
+    growing(tmp_path, first=0.0)
+    part = {"kind": "emitter", "shape": {"mesh": "mouth_####.ply"}, "velocity": [0, 0, 1]}
+    births = run(Emitter(scene(part, directory=tmp_path), 0), [0.0, 0.5, 1.0])
+    assert births["birth"].min() == pytest.approx(0.1)
+    with pytest.raises(SceneError, match="no particle fits"):
+        Emitter(scene(part | {"rate": 0.1}, directory=tmp_path), 0)
+
+
+def test_an_open_mesh_among_those_of_a_source_is_named(tmp_path):
+    growing(tmp_path)
+    whole = cube((-1, -1, -1), 2.0)
+    write(tmp_path / "mouth_0004.ply", Mesh(whole.vertices, whole.triangles[:-1]))
+    part = {"kind": "emitter", "shape": {"mesh": "mouth_####.ply"}, "velocity": [0, 0, 1]}
+    emitter = Emitter(scene(part, directory=tmp_path), 0)
+    emitter.emit(0.0, 0.09)
+    with pytest.raises(MeshError, match=r"mouth_0004\.ply"):
+        emitter.emit(0.09, 0.2)
 
 
 def test_a_turned_emitter_turns_its_stream():

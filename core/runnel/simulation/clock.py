@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..backends.base import Survey
 from ..colliders import Solids
-from ..forces import is_active
+from ..forces import forces_at
 from ..motion import frame_time
 from ..scene import Scene
 from ..sources import Emitter, PointEmitter
@@ -105,7 +105,7 @@ def steps_of_frame(
     solver = scene.solver
     start = frame_time(frame, scene)
     fluid = max(now.bulk_speed, now.max_speed / LONE)
-    fastest = fluid + (_acceleration(scene, start) + pull) * length
+    fastest = fluid + (_acceleration(scene, start, start + length) + pull) * length
     if not math.isfinite(fastest):
         fastest = 0.0  # the step will say which particle it is
     if solver.time_step != "auto":
@@ -140,12 +140,16 @@ def hydrostatic_speed(scene: Scene, positions: NDArray[np.float32], volume: floa
     return math.sqrt(max(densities) / min(densities) * strength * depth)
 
 
-def _acceleration(scene: Scene, time: float) -> float:
-    """What gravity and fields add at most [m/s^2]."""
+def _acceleration(scene: Scene, start: float, end: float) -> float:
+    """What gravity and fields add at most [m/s^2] in a frame; some become stronger in it."""
     total = float(np.linalg.norm([scene.solver.gravity[axis] for axis in scene.axes]))
-    for force in scene.forces:
-        if not is_active(force, scene, time):
-            continue
+    changing = any(force.keyframes for force in scene.forces)
+    return total + max(_of_fields(scene, time) for time in ((start, end) if changing else (start,)))
+
+
+def _of_fields(scene: Scene, time: float) -> float:
+    total = 0.0
+    for force in forces_at(scene, time):
         if force.kind in ("point", "vortex"):
             total += abs(force.strength)
         elif force.kind == "wind":

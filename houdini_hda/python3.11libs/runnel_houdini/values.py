@@ -244,7 +244,8 @@ def _rows(name: str) -> tuple[Parm, ...]:
 # --- settings that travel as attributes ----------------------------------------------------------
 
 _GIVEN_ELSEWHERE: Final = {
-    "name", "shape", "position", "rotation", "scale", "motion", "pin", "field", "field_frames",
+    "name", "shape", "position", "rotation", "scale", "motion", "keyframes", "pin", "field",
+    "field_frames",
 }  # fmt: skip
 _PIECES: Final[dict[str, type]] = {"source": Source, "collider": Collider, "force": Force}
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What moves objects, looked at without playing it: keyframes, drivers, and what else they follow.
+
+For the look that marks a take as stale; what objects really do is read frame by frame.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import bpy
+import numpy as np
+
+_POINTS = {"co": 2, "handle_left": 2, "handle_right": 2, "interpolation": 1}
+_BASIS = ("location", "rotation_euler", "rotation_quaternion", "rotation_axis_angle", "scale")
+
+
+def curves(action: Any) -> list[Any]:
+    """Curves of an action: in layers since 4.4, and nowhere else since 5.0."""
+    if getattr(action, "layers", None):
+        strips = [strip for layer in action.layers for strip in layer.strips]
+        return [curve for strip in strips for bag in strip.channelbags for curve in bag.fcurves]
+    return list(getattr(action, "fcurves", ()))
+
+
+def followed(objects: Iterable[bpy.types.Object]) -> list[bpy.types.ID]:
+    """Objects and what their shape and place hang on, each once: parents, targets, data, keys."""
+    found: dict[str, bpy.types.ID] = {}
+    waiting: list[Any] = list(objects)
+    while waiting:
+        item = waiting.pop()
+        if item is None or (key := repr(item)) in found:
+            continue
+        found[key] = item
+        if isinstance(item, bpy.types.Object):
+            waiting += _leads_to(item)
+        waiting.append(getattr(item, "shape_keys", None))
+    return list(found.values())
+
+
+def _leads_to(obj: bpy.types.Object) -> Iterator[Any]:
+    yield obj.parent
+    yield obj.data
+    if obj.instance_collection is not None:
+        yield from obj.instance_collection.all_objects
+    bones = obj.pose.bones if obj.pose is not None else ()
+    for holder in (obj, *bones):
+        for constraint in holder.constraints:
+            yield from _objects_in(constraint)
+    for modifier in obj.modifiers:
+        yield from _objects_in(modifier)
+
+
+def _objects_in(item: Any) -> Iterator[Any]:
+    """Objects that a modifier or constraint names, also as an input of nodes."""
+    pointers = [p.identifier for p in item.bl_rna.properties if p.type == "POINTER"]
+    values = [getattr(item, name, None) for name in pointers]
+    if item.bl_rna.identifier == "NodesModifier":
+        values += [item[key] for key in item.keys()]
+    for value in values:
+        if isinstance(value, bpy.types.Object):
+            yield value
+        elif isinstance(value, bpy.types.Collection):
+            yield from value.all_objects
+
+
+def state(item: bpy.types.ID) -> list[Any]:
+    """What decides how something moves: curves, drivers, and the place of what has none."""
+    data, parts, played = item.animation_data, [item.name], []
+    if data is not None:
+        played = curves(data.action)
+        parts += [str(getattr(data, "action_slot_handle", "")), data.use_nla]
+        parts += [_curve(curve) for curve in played]
+        parts += [[_curve(curve), _driver(curve.driver)] for curve in data.drivers]
+        parts += [_strip(strip) for track in data.nla_tracks for strip in track.strips]
+    moved = {curve.data_path for curve in (*played, *(data.drivers if data else ()))}
+    parts += list(_rest(item, moved))
+    return parts
+
+
+def _rest(item: bpy.types.ID, moved: set[str]) -> Iterator[Any]:
+    """Values that nothing plays: those it does change with the frame."""
+    if isinstance(item, bpy.types.Object):
+        yield from (_rounded(getattr(item, name)) for name in _BASIS if name not in moved)
+        yield [_rounded(v) for v in item.matrix_parent_inverse]
+        for bone in item.pose.bones if item.pose is not None else ():
+            path = bone.path_from_id()
+            yield from (
+                _rounded(getattr(bone, name)) for name in _BASIS if f"{path}.{name}" not in moved
+            )
+    elif isinstance(item, bpy.types.Key):
+        for block in item.key_blocks:
+            if f"{block.path_from_id()}.value" not in moved:
+                yield [block.name, round(block.value, 5)]
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(v, 5) for v in values]
+
+
+def _curve(curve: Any) -> list[Any]:
+    points = curve.keyframe_points
+    found: list[Any] = [curve.data_path, curve.array_index, curve.mute, curve.extrapolation]
+    digest = hashlib.sha256()
+    for name, width in _POINTS.items():
+        values = np.empty(width * len(points), np.float32 if width == 2 else np.int32)
+        points.foreach_get(name, values)
+        digest.update(values.tobytes())
+    return [*found, digest.hexdigest()]
+
+
+def _driver(driver: Any) -> list[Any]:
+    targets = [
+        [variable.type, target.id.name if target.id else "", target.data_path, target.bone_target]
+        for variable in driver.variables
+        for target in variable.targets
+    ]
+    return [driver.type, driver.expression, targets]
+
+
+def _strip(strip: Any) -> list[Any]:
+    return [
+        *(_rounded((strip.frame_start, strip.frame_end, strip.scale, strip.repeat))),
+        strip.mute,
+        [_curve(curve) for curve in curves(strip.action)],
+    ]
