@@ -44,7 +44,7 @@ _SHAKES = (
     (0.1, -0.1, 0.1),
     (-0.1, 0, -0.1),
 )  # of the tank [m]
-_BETWEEN = 6  # frames from one to the next
+_BETWEEN = 20  # frames from one to the next
 
 
 def write(path: Path, mesh: Mesh) -> None:
@@ -90,8 +90,9 @@ class Found:
     particles: int
     deepest: float  # least distance after a step [voxels]; below 0 in the solid
     on_the_way: float  # and on the straight ways from step to step
-    passed: int  # ways that lead through a triangle, none of them at a rim
-    at_rims: int  # those within a spacing of a rim
+    passed: int  # ways of a step that lead through the surface
+    at_rims: int  # those no farther from a rim than they are long: they may lead around it
+    steps: int
     farthest: float  # longest way in a step [h]
     finite: bool
 
@@ -116,12 +117,13 @@ def drop_on(folder: Path, mesh: Mesh, mode: str, spacing: float, seconds: float)
     it = drop_scene(folder, mesh, mode, spacing, seconds)
     h = it.solver.support / 2 * spacing
     field = MeshField(it, it.colliders[0], it.colliders[0].shape, "mesh").at(0.0)[0]
-    found = Found(0, np.inf, np.inf, 0, 0, 0.0, True)
+    found = Found(0, np.inf, np.inf, 0, 0, 0, 0.0, True)
     with runnel.Simulation(it, timed=False) as sim:
         found.particles = sim.particles.count
         before = sim.particles["position"].astype(np.float64)
-        for frame in range(2, 2 + round(seconds * FPS)):
-            sim.advance(frame)
+        while sim.time < seconds - 1e-6:
+            sim.step()
+            found.steps += 1
             assert sim.particles.count == found.particles
             now = sim.particles["position"].astype(np.float64)
             found.finite &= bool(np.isfinite(now).all())
@@ -145,16 +147,17 @@ def drop_on(folder: Path, mesh: Mesh, mode: str, spacing: float, seconds: float)
 def least_along(field: SparseField, a: Floats, b: Floats) -> Floats:
     """Least distance on the ways from a to b [m], looked at every half voxel."""
     least, far = field.distance(b), np.linalg.norm(b - a, axis=1)
-    near = np.flatnonzero(least < far + field.voxel)
-    count = int(np.ceil(2 * far[near].max(initial=0.0) / field.voxel))
-    for share in np.arange(count) / max(count, 1):
-        there = field.distance(a[near] + share * (b - a)[near])
-        least[near] = np.minimum(least[near], there)
+    near = np.flatnonzero((least < far + field.voxel) & (far > 0.5 * field.voxel))
+    a, way, count = a[near], (b - a)[near], np.ceil(2 * far[near] / field.voxel)
+    for n in range(int(count.max(initial=0.0))):
+        left = np.flatnonzero(n < count)
+        there = field.distance(a[left] + (n / count[left])[:, None] * way[left])
+        least[near[left]] = np.minimum(least[near[left]], there)
     return least
 
 
 def passages(mesh: Mesh, a: Floats, b: Floats, spacing: float) -> tuple[int, int]:
-    """How many of the ways from a to b lead through a triangle: away from rims, at rims."""
+    """How many of the ways from a to b lead through the surface: away from rims; at rims."""
     corners = mesh.vertices[mesh.triangles]
     edges = np.sort(mesh.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     ends, counts = np.unique(edges, axis=0, return_counts=True)
@@ -162,10 +165,10 @@ def passages(mesh: Mesh, a: Floats, b: Floats, spacing: float) -> tuple[int, int
     passed = at_rims = 0
     for start, end in zip(a, b, strict=True):
         places = crossings(corners, start, end)
-        if len(places) == 0:
+        if len(places) % 2 == 0:  # none, or around an edge
             continue
-        off = min((distance_to_edges(rims, place) for place in places), default=np.inf)
-        if off < spacing:
+        off = min(distance_to_edges(rims, place) for place in places)
+        if off < spacing + np.linalg.norm(end - start):
             at_rims += 1
         else:
             passed += 1
@@ -184,7 +187,8 @@ def crossings(corners: Floats, start: Floats, end: Floats) -> Floats:
     u, v = inverse * np.einsum("ij,ij->i", s, p), inverse * (q @ way)
     t = inverse * np.einsum("ij,ij->i", e2, q)
     hit = ~flat & (u >= 0) & (v >= 0) & (u + v <= 1) & (t >= 0) & (t <= 1)
-    return np.asarray(start + t[hit, None] * way)
+    once = np.unique(t[hit].round(6))  # triangles may be doubled, or share an edge that is hit
+    return np.asarray(start + once[:, None] * way)
 
 
 def distance_to_edges(edges: Floats, point: Floats) -> float:

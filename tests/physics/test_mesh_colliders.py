@@ -63,6 +63,28 @@ def test_a_sheet_holds_a_fast_jet(tmp_path):
         assert sim.particles.count > 300
 
 
+def test_a_thin_solid_holds_a_fast_jet(tmp_path):
+    """A plate of two voxels; drops go up to 6 spacings in a step."""
+    d = 0.04
+    write(tmp_path / "plate.obj", cube((-1, -1, -1.5 * d), (2, 2, 1.5 * d)))
+    it = scene(
+        tmp_path, d,
+        {"kind": "emitter", "shape": {"sphere": {"center": [0, 0, 0.8], "radius": 0.1}},
+         "velocity": [1.0, 0, -12.0]},
+        [{"shape": {"mesh": "plate.obj"}}],
+        solver={"time_step": 1 / FPS}, domain={"min": [-0.9, -0.9, -1.0], "max": [0.9, 0.9, 2.0]},
+    )  # fmt: skip
+    farthest = 0.0
+    with runnel.Simulation(it, timed=False) as sim:
+        while sim.time < 0.4:
+            start = sim.time
+            report = sim.step()
+            farthest = max(farthest, report.max_speed * (sim.time - start))
+            assert sim.particles["position"][:, 2].min(initial=1.0) > 0
+        assert sim.particles.count > 300
+    assert farthest > 4 * d
+
+
 def test_a_tank_that_is_a_mesh_rests_as_an_analytic_one(tmp_path):
     """Corners and edges of a field are rounded and have one normal; still nothing boils."""
     write(tmp_path / "tank.obj", cube((0, 0, 0), 1.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runnel import Simulation
 from runnel.cli import main
 from runnel.errors import MeshError, RunnelError
 from runnel.export.bgeo_read import read_bgeo
@@ -144,6 +146,25 @@ def test_a_level_set_is_seen_in_exports_and_pictures(tmp_path: Path) -> None:
     points = read_bgeo(out / "colliders.0001.bgeo").points["P"]
     np.testing.assert_allclose(points.min(axis=0), [-0.2, -0.2, 0.0], atol=0.01)
     np.testing.assert_allclose(points.max(axis=0), [0.2, 0.2, 0.4], atol=0.01)
+
+
+@needs_openvdb
+def test_water_flows_around_a_file_of_another_program(tmp_path: Path) -> None:
+    """Houdini's sphere of 3 m, made small, under a splash: all of it stays outside."""
+    shutil.copy(sphere_file(), tmp_path / "ball.vdb")
+    table = {
+        "frames": [1, 12], "fluid": [{"name": "water"}],
+        "source": [{"fluid": "water", "spacing": 0.05, "velocity": [0, 0, -4],
+                    "shape": {"box": {"min": [-0.2, -0.2, 0.35], "max": [0.2, 0.2, 0.75]}}}],
+        "collider": [{"name": "ball", "shape": {"mesh": "ball.vdb"}, "scale": 0.1}],
+    }  # fmt: skip
+    with Simulation(Scene.from_dict(table, tmp_path), timed=False) as sim:
+        for frame in range(2, 13):
+            sim.advance(frame)
+            away = np.linalg.norm(sim.particles["position"], axis=1)
+            assert away.min() > 0.3
+        assert (away < 0.4).sum() > 20
+        assert sim.particles["position"][:, 2].min() < 0
 
 
 @needs_openvdb
