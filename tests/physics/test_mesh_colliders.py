@@ -18,6 +18,7 @@ from tests.physics.mesh_drop import (
     depths,
     drop_on,
     fitted,
+    passages,
     scene,
     write,
 )
@@ -33,6 +34,25 @@ def test_nothing_gets_into_a_closed_mesh(name, tmp_path):
     found = drop_on(tmp_path, fitted(name, 0.8), "outside", 0.06, 0.8)
     assert found.finite
     assert found.deepest > -1.0
+
+
+def test_passing_through_is_told_from_passing_around():
+    """Through a side of a box and across its edge, doubled faces or not; beside its open top."""
+    box = cube((0, 0, 0), 1.0)
+    ways = {
+        "in": ([-0.1, 0.5, 0.4], [0.1, 0.5, 0.4]),
+        "edge": ([-0.1, 0.05, 0.5], [0.05, -0.1, 0.5]),
+    }
+    starts, ends = (np.array(side) for side in zip(*ways.values(), strict=True))
+    twice = Mesh(box.vertices, np.concatenate([box.triangles, box.triangles]))
+    for mesh in (box, twice):
+        assert passages(mesh, starts, ends, 0.02) == (1, 0)
+    middle = box.vertices[box.triangles].mean(axis=1)
+    without_top = Mesh(box.vertices, box.triangles[middle[:, 2] < 0.9])
+    assert len(without_top.triangles) == 10
+    starts = np.array([[-0.1, 0.5, 0.4], [-0.1, 0.5, 0.9]])
+    ends = np.array([[0.1, 0.5, 0.4], [0.1, 0.5, 0.9]])
+    assert passages(without_top, starts, ends, 0.02) == (1, 1)
 
 
 @MESHES_HERE
