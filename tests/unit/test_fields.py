@@ -392,10 +392,12 @@ def test_too_large_says_what_fits() -> None:
     ) as told:
         field_of_mesh(mesh, settings)
     fits = float(str(told.value).split("at least ")[1].split()[0])
-    field = field_of_mesh(mesh, replace(settings, voxel=fits, band=4 * fits))
-    assert 0.4 * settings.memory < field.nbytes < settings.memory
+    field = field_of_mesh(mesh, replace(settings, voxel=fits, band=settings.band + 1.75 * fits))
+    assert field.nbytes < settings.memory  # less than on the way to it
     with pytest.raises(RunnelError, match="voxel size of at least"):
-        field_of_mesh(mesh, FieldSettings(voxel=1e-7, band=1e-6))
+        field_of_mesh(mesh, replace(settings, voxel=0.8 * fits, band=settings.band + 1.4 * fits))
+    with pytest.raises(RunnelError, match="voxel size of at least"):
+        field_of_mesh(mesh, FieldSettings(voxel=1e-7, band=1e-6, memory=settings.memory))
     with pytest.raises(RunnelError, match="too far"):
         field_of_mesh(made.cube((1e12, 0, 0)), FieldSettings(voxel=0.1, band=0.3))
 

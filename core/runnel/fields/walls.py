@@ -8,7 +8,8 @@ that holds the same share S of a bell-shaped kernel of radius h,
     psi = phi + h (T(S) - T(S_plane)),    T: from the share of a half space to its distance / h
 
 S from the voxels of the solid around, S_plane the same sum for the tangent plane at distance phi:
-what the sum is off by cancels, and at flat walls psi = phi.
+what the sum is off by cancels, and at flat walls psi = phi. Where voxels are much finer than h
+not all of them are asked: every second along each axis, every third, ...
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ Ints = NDArray[np.int32]
 _DEEPEST = -0.5  # [h]: deeper in the solid psi is not asked for
 _LEAST = 2e-4  # share below which T says nothing
 _SAMPLES = 512
+_ENOUGH = 3.0  # taps along h
 _FLAT = 0.02  # voxels: where the outermost taps are that close to the plane, so is everything
 
 
 def with_walls(field: SparseField, kernel_radius: float) -> SparseField:
     """The field with `wall`, for particles of a kernel radius [m, of the field's frame]."""
-    reach = kernel_radius / field.voxel
-    offsets, weights, far = _taps(reach)
+    stride = max(1, int(kernel_radius / field.voxel / _ENOUGH))
+    tap = stride * field.voxel  # from one to the next [m]
+    offsets, weights, far = _taps(kernel_radius / tap)
     out = np.empty_like(field.values)
-    scalars = np.array([1.0 / field.voxel, field.band, field.background, reach])
+    scalars = np.array([1.0 / tap, field.band, field.background, kernel_radius / tap])
     measure_walls(
-        field.table, field.dims, field.tiles, field.values, scalars, offsets, weights, far,
+        field.table, field.dims, field.tiles, field.values, scalars, stride, offsets, weights, far,
         _half_space(), out,
     )  # fmt: skip
     return replace(field, wall=out)
@@ -55,7 +58,7 @@ def _bell_polynomial() -> np.polynomial.Polynomial:
 
 
 def _taps(reach: float) -> tuple[Ints, Floats, Ints]:
-    """Voxels within reach [voxels], their weights (sum 1), and those that stand for the rim."""
+    """Taps within reach, their weights (sum 1), and those that stand for the rim."""
     radius = int(np.ceil(reach))
     steps = np.arange(-radius, radius + 1)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
@@ -90,7 +93,7 @@ def value_at(
 
 @inline
 def filled(phi: float) -> float:
-    """Share of a voxel that is solid, phi in voxels."""
+    """Share of a tap that is solid; phi in distances of taps."""
     return min(max(0.5 - phi, 0.0), 1.0)
 
 
@@ -111,9 +114,10 @@ def plane_distance(share: Floats, s: float) -> float:
 
 @parallel
 def measure_walls(
-    table: Ints, dims: Ints, tiles: Ints, values: Singles, scalars: Floats, offsets: Ints,
-    weights: Floats, far: Ints, share: Floats, out: Singles,
+    table: Ints, dims: Ints, tiles: Ints, values: Singles, scalars: Floats, stride: int,
+    offsets: Ints, weights: Floats, far: Ints, share: Floats, out: Singles,
 ) -> None:  # fmt: skip
+    """Lengths but those of `values` are in distances of taps, `stride` voxels each."""
     inverse, band, background, reach = scalars[0], scalars[1], scalars[2], scalars[3]
     for leaf in prange(len(tiles)):
         g = np.empty(3)
@@ -137,7 +141,10 @@ def measure_walls(
             flat = True
             for n in range(len(far)):
                 x, y, z = far[n, 0], far[n, 1], far[n, 2]
-                there = value_at(table, dims, values, band, background, i + x, j + y, k + z)
+                there = value_at(
+                    table, dims, values, band, background,
+                    i + stride * x, j + stride * y, k + stride * z,
+                )  # fmt: skip
                 plane = phi + (x * g[0] + y * g[1] + z * g[2]) / length
                 if abs(filled(there * inverse) - filled(plane)) > _FLAT:
                     flat = False
@@ -147,7 +154,10 @@ def measure_walls(
             solid, plain = 0.0, 0.0
             for n in range(len(offsets)):
                 x, y, z = offsets[n, 0], offsets[n, 1], offsets[n, 2]
-                there = value_at(table, dims, values, band, background, i + x, j + y, k + z)
+                there = value_at(
+                    table, dims, values, band, background,
+                    i + stride * x, j + stride * y, k + stride * z,
+                )  # fmt: skip
                 solid += weights[n] * filled(there * inverse)
                 plane = phi + (x * g[0] + y * g[1] + z * g[2]) / length
                 plain += weights[n] * filled(plane)
