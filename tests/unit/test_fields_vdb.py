@@ -153,17 +153,19 @@ def test_water_flows_around_a_file_of_another_program(tmp_path: Path) -> None:
     """Houdini's sphere of 3 m, made small, under a splash: all of it stays outside."""
     shutil.copy(sphere_file(), tmp_path / "ball.vdb")
     table = {
-        "frames": [1, 12], "fluid": [{"name": "water"}],
+        "frames": [1, 8], "fluid": [{"name": "water"}],
         "source": [{"fluid": "water", "spacing": 0.05, "velocity": [0, 0, -4],
                     "shape": {"box": {"min": [-0.2, -0.2, 0.35], "max": [0.2, 0.2, 0.75]}}}],
         "collider": [{"name": "ball", "shape": {"mesh": "ball.vdb"}, "scale": 0.1}],
     }  # fmt: skip
+    touched = 0
     with Simulation(Scene.from_dict(table, tmp_path), timed=False) as sim:
-        for frame in range(2, 13):
+        for frame in range(2, 9):
             sim.advance(frame)
             away = np.linalg.norm(sim.particles["position"], axis=1)
             assert away.min() > 0.3
-        assert (away < 0.4).sum() > 20
+            touched = max(touched, np.count_nonzero(away < 0.35))
+        assert touched > 20
         assert sim.particles["position"][:, 2].min() < 0
 
 
