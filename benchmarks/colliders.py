@@ -2,7 +2,8 @@
 
     python benchmarks/colliders.py [--particles 500000] [--steps 8] [--mesh FILE] > colliders.json
 
-Step: water in a tank with three meshes in it (a solid, a shell, one that turns). The same particles
+Step: water in a tank with three meshes in it (a solid, a shell, one that turns; with --deforming
+all of them a file a frame). The same particles
 in the same buffers are stepped with the meshes and without, turn by turn; the difference is what
 the meshes cost. Times are those of processors, by their number: others on the machine change them
 less than the clock.
@@ -85,7 +86,18 @@ def write_obj(path: Path, mesh: Mesh) -> None:
 # --- a step with and without ----------------------------------------------------------------------
 
 
-def tank(folder: Path, particles: int, meshes: bool) -> Scene:
+def write_mesh(folder: Path, name: str, mesh: Mesh, deforming: bool) -> str:
+    """The name of its file, or of its files: it shrinks, a per cent a frame."""
+    if not deforming:
+        write_obj(folder / f"{name}.obj", mesh)
+        return f"{name}.obj"
+    for frame in range(1, 7):
+        smaller = Mesh(mesh.vertices * (1.01 - 0.01 * frame), mesh.triangles)
+        write_obj(folder / f"{name}_{frame:02d}.obj", smaller)
+    return f"{name}_##.obj"
+
+
+def tank(folder: Path, particles: int, deforming: bool) -> Scene:
     """A tank half full, with three meshes under water."""
     side = round(particles ** (1 / 3))
     table: Row = {
@@ -97,25 +109,23 @@ def tank(folder: Path, particles: int, meshes: bool) -> Scene:
         "collider": [{"name": "tank", "mode": "inside",
                       "shape": {"box": {"min": [0, 0, 0], "max": [1.25, 1, 1.25]}}}],
     }  # fmt: skip
-    if meshes:
-        write_obj(folder / "ring.obj", ring(0.2, 0.08, 0.1))
-        write_obj(folder / "bowl.obj", bowl(0.2))
-        turn = [{"frame": 1, "position": [0.7, 0.7, 0.4]},
-                {"frame": 100, "position": [0.7, 0.7, 0.4], "rotation": [0, 0, 170]}]  # fmt: skip
-        table["collider"] += [
-            {"name": "solid", "shape": {"mesh": "ring.obj"}, "position": [0.3, 0.3, 0.3]},
-            {"name": "shell", "shape": {"mesh": "bowl.obj"}, "mode": "shell",
-             "position": [0.7, 0.3, 0.5]},
-            {"name": "turns", "shape": {"mesh": "ring.obj"}, "body": "animated", "motion": turn},
-        ]  # fmt: skip
+    rings = write_mesh(folder, "ring", ring(0.2, 0.08, 0.1), deforming)
+    bowls = write_mesh(folder, "bowl", bowl(0.2), deforming)
+    turn = [{"frame": 1, "position": [0.7, 0.7, 0.4]},
+            {"frame": 100, "position": [0.7, 0.7, 0.4], "rotation": [0, 0, 170]}]  # fmt: skip
+    table["collider"] += [
+        {"name": "solid", "shape": {"mesh": rings}, "position": [0.3, 0.3, 0.3]},
+        {"name": "shell", "shape": {"mesh": bowls}, "mode": "shell", "position": [0.7, 0.3, 0.5]},
+        {"name": "turns", "shape": {"mesh": rings}, "body": "animated", "motion": turn},
+    ]
     return Scene.from_dict(table, folder)
 
 
-def step_cost(particles: int, rounds: int, device: str) -> Row:
+def step_cost(particles: int, rounds: int, device: str, deforming: bool) -> Row:
     """Least times of stages with and without, turn by turn from the same state [ms]."""
     rows: dict[str, list[dict[str, float]]] = {"with": [], "without": []}
     with tempfile.TemporaryDirectory() as name:
-        with Simulation(tank(Path(name), particles, True), device, timed=False) as sim:
+        with Simulation(tank(Path(name), particles, deforming), device, timed=False) as sim:
             settle(sim)
             count, used, near = sim.particles.count, sim.device_name, near_share(sim)
             arrays, meta = sim.state()
@@ -136,7 +146,8 @@ def step_cost(particles: int, rounds: int, device: str) -> Row:
     }
     costs = {key: sum(values.values()) for key, values in stages.items()}
     return {
-        "device": used, "particles": count, "colliders": 3, "near_share": round(near, 3),
+        "device": used, "particles": count, "colliders": 3, "deforming": deforming,
+        "near_share": round(near, 3),
         "processor_ms_per_step": {key: round(value, 1) for key, value in costs.items()},
         "share": round(1 - costs["without"] / costs["with"], 4), "stages": stages,
     }  # fmt: skip
@@ -253,12 +264,13 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--mesh", type=Path, help="of the fields; a ring of 70k triangles")
     parser.add_argument("--voxels", type=int, default=256)
+    parser.add_argument("--deforming", action="store_true", help="meshes change their shape")
     parser.add_argument("--only", choices=("step", "fields"))
     args = parser.parse_args()
     result: Row = conditions()
     if args.only != "fields":
         say(f"steps of {args.particles} particles")
-        result["step"] = step_cost(args.particles, args.steps, args.device)
+        result["step"] = step_cost(args.particles, args.steps, args.device, args.deforming)
     if args.only != "step":
         say("fields")
         mesh = read_mesh(args.mesh) if args.mesh else ring(1.0, 0.4, 0.1, 266)

@@ -289,9 +289,11 @@ def _read_field(path: Path, settings: FieldSettings) -> SparseField:
             raise SceneError('a .vdb file has an inside; mode = "shell" needs a mesh')
         # "outside" is the default, and what a file says of itself is better than a default.
         mode = None if settings.mode == "outside" else settings.mode
+        # Level sets of renders are far finer than particles: bands of many voxels take minutes.
         return read_vdb(
-            path, band=settings.band, mode=mode, offset=settings.offset, memory=settings.memory
-        )
+            path, band=settings.band, mode=mode, offset=settings.offset, memory=settings.memory,
+            finest=settings.voxel,
+        )  # fmt: skip
     from .fields.rasterize import field_of_mesh
     from .fields.thin import thin_note
 

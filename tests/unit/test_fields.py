@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numba
@@ -386,10 +387,17 @@ def test_memory_follows_the_surface() -> None:
 def test_too_large_says_what_fits() -> None:
     mesh = made.torus()
     settings = FieldSettings(voxel=1e-3, band=4e-3, memory=20 * 2**20, name="ring.obj")
-    with pytest.raises(RunnelError, match=r"ring\.obj.*2800 voxels.*MB.*voxel size of at least"):
+    with pytest.raises(
+        RunnelError, match=r"ring\.obj.*2800 voxels.*MB.*voxel size of at least"
+    ) as told:
         field_of_mesh(mesh, settings)
+    fits = float(str(told.value).split("at least ")[1].split()[0])
+    field = field_of_mesh(mesh, replace(settings, voxel=fits, band=settings.band + 1.75 * fits))
+    assert field.nbytes < settings.memory  # less than on the way to it
     with pytest.raises(RunnelError, match="voxel size of at least"):
-        field_of_mesh(mesh, FieldSettings(voxel=1e-7, band=1e-6))
+        field_of_mesh(mesh, replace(settings, voxel=0.8 * fits, band=settings.band + 1.4 * fits))
+    with pytest.raises(RunnelError, match="voxel size of at least"):
+        field_of_mesh(mesh, FieldSettings(voxel=1e-7, band=1e-6, memory=settings.memory))
     with pytest.raises(RunnelError, match="too far"):
         field_of_mesh(made.cube((1e12, 0, 0)), FieldSettings(voxel=0.1, band=0.3))
 

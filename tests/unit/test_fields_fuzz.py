@@ -99,12 +99,5 @@ def test_a_scene_says_what_voxel_size_fits(tmp_path) -> None:
         },
         tmp_path,
     )  # fmt: skip
-    with pytest.raises(
-        runnel.SceneError, match=r"collider\[0\].voxel_size.*[MG]B.*at least"
-    ) as told:
+    with pytest.raises(runnel.SceneError, match=r"collider\[0\].voxel_size.*[MG]B.*at least"):
         runnel.Simulation(scene)
-    fits = float(str(told.value).split("at least ")[1].split()[0])
-    assert 1e-4 < fits < 0.01
-    scene = scene.with_overrides([f"collider.ring.voxel_size={1.01 * fits}"])
-    field_settings = default_settings(0.1, 0.22, voxel=1.01 * fits)
-    assert field_settings.voxel > 1e-4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -209,6 +210,27 @@ def test_level_sets_that_leap_are_told_of(tmp_path: Path) -> None:
     field = MeshField(it, it.colliders[0], it.colliders[0].shape, "c")
     field.at(0.04)
     assert "farther in a frame than its distances reach" in field.take_notes()[0]
+
+
+@needs_openvdb
+def test_water_flows_around_a_file_of_another_program(tmp_path: Path) -> None:
+    """Houdini's sphere of 3 m, made small, under a splash: all of it stays outside."""
+    shutil.copy(sphere_file(), tmp_path / "ball.vdb")
+    table = {
+        "frames": [1, 8], "fluid": [{"name": "water"}],
+        "source": [{"fluid": "water", "spacing": 0.05, "velocity": [0, 0, -4],
+                    "shape": {"box": {"min": [-0.2, -0.2, 0.35], "max": [0.2, 0.2, 0.75]}}}],
+        "collider": [{"name": "ball", "shape": {"mesh": "ball.vdb"}, "scale": 0.1}],
+    }  # fmt: skip
+    touched = 0
+    with Simulation(Scene.from_dict(table, tmp_path), timed=False) as sim:
+        for frame in range(2, 9):
+            sim.advance(frame)
+            away = np.linalg.norm(sim.particles["position"], axis=1)
+            assert away.min() > 0.3
+            touched = max(touched, np.count_nonzero(away < 0.35))
+        assert touched > 20
+        assert sim.particles["position"][:, 2].min() < 0
 
 
 @needs_openvdb

@@ -112,6 +112,31 @@ def test_a_map_scales_what_the_collider_says(tmp_path: Path) -> None:
     assert (field.surface[right] == np.float32([0.8, 0.3, 0])).all()
 
 
+@pytest.mark.parametrize("given", ["zones.png", "rough"])
+@pytest.mark.parametrize("name", ["friction", "bounce", "stickiness"])
+def test_each_follows_an_image_or_an_attribute(name: str, given: str, tmp_path: Path) -> None:
+    """From 0 at one end of a plate to the collider's value at the other; the others stay."""
+    picture(tmp_path / "zones.png", np.tile(np.arange(256, dtype=np.uint8), (2, 1)))
+    (tmp_path / "plate.ply").write_text(
+        "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\n"
+        "property float z\nproperty float s\nproperty float t\nproperty float rough\n"
+        "element face 1\nproperty list uchar int vertex_indices\nend_header\n"
+        "0 0 0 0 0 0\n2 0 0 1 0 1\n2 1 0 1 1 1\n0 1 0 0 1 0\n4 0 1 2 3\n"
+    )
+    keys = {"friction": 0.8, "bounce": 0.6, "stickiness": 0.4}
+    scene = collider(
+        tmp_path, shape={"mesh": "plate.ply"}, mode="shell", **keys, **{f"{name}_map": given}
+    )
+    part = scene.colliders[0]
+    field = MeshField(scene, part, part.shape, "collider[0]").at(0.0)[0]
+    assert field.surface is not None
+    known = field.index >= 0
+    along = np.clip(field.voxel_places()[known][:, 0] / 2, 0, 1)
+    for k, (key, value) in enumerate(keys.items()):
+        expected = value * along if key == name else value
+        assert np.abs(field.surface[known][:, k] - expected).max() < 0.01 * value
+
+
 def test_wrong_maps_are_named(tmp_path: Path) -> None:
     (tmp_path / "plate.obj").write_text(PLATE)
     (tmp_path / "broken.png").write_bytes(b"no image")

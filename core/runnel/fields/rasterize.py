@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import MeshError
+from ..errors import MeshError, RunnelError
 from ..meshes import Mesh, winding_number
 from . import holes, signs
 from .compile import parallel, part, prange
 from .geometry import edge_distance2, frame_of
 from .grid import FieldSettings, SparseField, side_entry
-from .tiles import Cover, Table, cover, table_around
+from .tiles import Cover, Table, TooLarge, bytes_of, cover, table_around
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -34,6 +34,7 @@ _GAP = 1.5  # voxels from rims where the flood stops: gaps up to twice that are 
 # A hole that lets the flood in is closed if it is small beside its part; else the part is a sheet.
 _OPENING = {"outside": 0.5, "inside": 0.95}
 _ATTEMPTS = 4
+_FINER = 1.15  # from one voxel size to the next that is tried
 _STRIDE = 16
 _BALL = 2.5  # voxels: largest empty ball that repairs a buried distance
 
@@ -53,20 +54,23 @@ def field_of_mesh(mesh: Mesh, settings: FieldSettings) -> SparseField:
 
     RunnelError if it would need more memory than allowed; MeshError if there is no surface.
     """
-    low, high = _checked_bounds(mesh, settings)
-    # A little more than the band, so that rounding leaves nothing just within it.
-    far = (settings.band + abs(settings.offset)) / settings.voxel * (1.0 + 1e-5)
-    reach = max(far, 3.0)  # crossings and gaps must lie within leaves
-    thick = far + settings.half_thickness / settings.voxel
-    table = table_around(low, high, max(reach, thick), settings)
+    try:
+        return _field_of_mesh(mesh, settings)
+    except TooLarge as error:
+        message = _what_fits(mesh, settings, error.needed)
+    raise RunnelError(message)
+
+
+def _field_of_mesh(mesh: Mesh, settings: FieldSettings) -> SparseField:
+    reach, thick = _reaches(settings)
+    table = table_around(*_checked_bounds(mesh, settings), max(reach, thick), settings)
     soup = _soup(mesh, table, settings)
-    size = high - low
     if settings.mode == "shell":
         soup = replace(soup, sheet=np.ones(len(soup.corners), np.bool_))
-        covered = cover(soup.corners, thick, table, size, settings)
+        covered = cover(soup.corners, thick, table, settings)
         sides = None
     else:
-        soup, covered, sides = _find_sides(mesh, soup, (reach, thick), table, size, settings)
+        soup, covered, sides = _find_sides(mesh, soup, (reach, thick), table, settings)
     values = np.full((len(covered.tiles), 729), np.float32(np.inf))
     index = np.full((len(covered.tiles), 729), -1, np.int32)
     if sides is not None and not soup.sheet.all():
@@ -79,6 +83,44 @@ def field_of_mesh(mesh: Mesh, settings: FieldSettings) -> SparseField:
         index = np.where(thin < values, nearest, index)
         values = np.minimum(values, thin)
     return _finish(soup, table, covered, sides, values, index, settings)
+
+
+def _reaches(settings: FieldSettings) -> tuple[float, float]:
+    """How far leaves go from solids, and from sheets [voxels]."""
+    # A little more than the band, so that rounding leaves nothing just within it.
+    far = (settings.band + abs(settings.offset)) / settings.voxel * (1.0 + 1e-5)
+    # Crossings and gaps must lie within leaves.
+    return max(far, 3.0), far + settings.half_thickness / settings.voxel
+
+
+def _what_fits(mesh: Mesh, settings: FieldSettings, needed: float) -> str:
+    """How much memory a field takes that is too large, and the finest voxel that is not, found by
+    trying ever finer ones."""
+    low, high = _checked_bounds(mesh, settings)
+    voxel = longest = float((high - low).max())
+    fits, estimate = "Use a larger voxel size", 0.0
+    while voxel > settings.voxel:
+        wider = settings.band + math.sqrt(3.0) * (voxel - settings.voxel)
+        tried = replace(settings, voxel=voxel, band=wider)
+        reach = max(_reaches(tried))
+        try:
+            table = table_around(low, high, reach, tried)
+            covered = cover(_soup(mesh, table, tried).corners, reach, table, tried)
+        except MeshError:
+            raise
+        except RunnelError:
+            break
+        fits = f"Use a voxel size of at least {1.005 * voxel:.3g} m (now {settings.voxel:g} m)"
+        # Leaves fill a layer: the band on both sides, and what of a leaf sticks out.
+        layers = [(2 * s.band + 12 * s.voxel) / s.voxel**3 for s in (settings, tried)]
+        taken = bytes_of(len(covered.tiles), len(covered.lists), table)
+        estimate = taken * layers[0] / layers[1]
+        voxel /= _FINER
+    return (
+        f"{settings.name}: a field of {longest / settings.voxel:.0f} voxels along its longest side "
+        f"needs about {max(needed, estimate) / 2**20:.0f} MB, {settings.memory / 2**20:.0f} MB are "
+        f"allowed. {fits}, or allow more memory."
+    )
 
 
 def _checked_bounds(mesh: Mesh, settings: FieldSettings) -> tuple[Floats, Floats]:
@@ -112,9 +154,8 @@ def _soup(mesh: Mesh, table: Table, settings: FieldSettings) -> _Soup:
 
 
 def _find_sides(
-    mesh: Mesh, soup: _Soup, reaches: tuple[float, float], table: Table, size: Floats,
-    settings: FieldSettings,
-) -> tuple[_Soup, Cover, signs.Sides]:  # fmt: skip
+    mesh: Mesh, soup: _Soup, reaches: tuple[float, float], table: Table, settings: FieldSettings
+) -> tuple[_Soup, Cover, signs.Sides]:
     """Sides of voxels, with caps in holes; parts that stay open become sheets.
 
     reaches [voxels]: how far leaves go from solids, and if there are sheets.
@@ -126,13 +167,13 @@ def _find_sides(
     triangles, part = holes.parts_of(soup.corners)
     rims = holes.rims_of(soup.corners, triangles, part)
     if rims is None:
-        covered = cover(soup.corners, reaches[0], table, size, settings)
+        covered = cover(soup.corners, reaches[0], table, settings)
         return soup, covered, _sides_of(mesh, soup, covered, table, None, settings)
     closed = rims.size <= _SMALL_HOLE
     sheets = np.zeros(int(part.max()) + 1, np.bool_)
     for attempt in range(_ATTEMPTS + 1):
         capped = _capped(soup, rims, closed & ~sheets[rims.part], sheets[part])
-        covered = cover(capped.corners, reaches[int(sheets.any())], table, size, settings)
+        covered = cover(capped.corners, reaches[int(sheets.any())], table, settings)
         flags = _rim_flags(len(capped.corners), rims, ~closed & ~sheets[rims.part])
         sides = _sides_of(mesh, capped, covered, table, flags, settings)
         leaky = _leaky(soup.corners, part, rims, sheets, covered, table, sides)

@@ -29,6 +29,14 @@ _MOST_LOOKS = 4e8  # tiles looked at; beyond this it would take many seconds
 _FARTHEST = 2.0**31  # voxels from the origin of the mesh's frame
 
 
+class TooLarge(RunnelError):
+    """More bytes are needed than allowed: at least `needed`."""
+
+    def __init__(self, needed: float) -> None:
+        super().__init__(f"{needed:.0f} bytes are needed")
+        self.needed = needed
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """The box of tiles around a mesh."""
@@ -67,27 +75,16 @@ def table_around(low: Floats, high: Floats, reach: float, settings: FieldSetting
     first = np.floor(bottom / 8.0).astype(np.int64) - 1
     last = np.floor(top / 8.0).astype(np.int64) + 1
     table = Table(first * 8, (last - first + 1).astype(np.int32))
-    _check(table.count * float(_TILE_BYTES), (high - low), settings, power=3.0)
+    _check(table.count * float(_TILE_BYTES), settings)
     return table
 
 
-def _check(needed: float, size: Floats, settings: FieldSettings, power: float = 2.0) -> None:
-    """RunnelError if too many bytes are needed; they grow with 1 / voxel to a power."""
-    if needed <= settings.memory:
-        return
-    along = float(size.max()) / settings.voxel
-    fits = settings.voxel * (needed / settings.memory) ** (1.0 / power) * 1.05
-    raise RunnelError(
-        f"{settings.name}: a field of {along:.0f} voxels along its longest side needs about "
-        f"{needed / 2**20:.0f} MB, {settings.memory / 2**20:.0f} MB are allowed. "
-        f"Use a voxel size of at least {fits:.3g} m (now {settings.voxel:g} m), or allow more "
-        "memory."
-    )
+def _check(needed: float, settings: FieldSettings) -> None:
+    if needed > settings.memory:
+        raise TooLarge(needed)
 
 
-def cover(
-    corners: Floats, reach: float, table: Table, size: Floats, settings: FieldSettings
-) -> Cover:
+def cover(corners: Floats, reach: float, table: Table, settings: FieldSettings) -> Cover:
     """Tiles that hold a voxel within `reach` [voxels] of a triangle, and some more."""
     low = corners.reshape(-1, 3, 3).min(axis=1)
     high = corners.reshape(-1, 3, 3).max(axis=1)
@@ -105,7 +102,7 @@ def cover(
     visit_tiles(corners, reach, table.dims, counts, nothing)
     near = np.flatnonzero(counts)
     pairs = int(counts.sum())
-    _check(float(len(near) * _LEAF_BYTES + pairs * 4 + table.count * _TILE_BYTES), size, settings)
+    _check(bytes_of(len(near), pairs, table), settings)
     numbers = np.full(table.count, -1, np.int32)
     numbers[near] = np.arange(len(near), dtype=np.int32)
     starts = np.zeros(len(near) + 1, np.int64)
@@ -116,6 +113,10 @@ def cover(
     x, rest = near % table.dims[0], near // table.dims[0]
     tiles = np.stack([x, rest % table.dims[1], rest // table.dims[1]], axis=1).astype(np.int32)
     return Cover(numbers, tiles, starts, lists)
+
+
+def bytes_of(leaves: int, pairs: int, table: Table) -> float:
+    return float(leaves * _LEAF_BYTES + pairs * 4 + table.count * _TILE_BYTES)
 
 
 @serial

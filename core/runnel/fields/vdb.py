@@ -168,16 +168,19 @@ def _copy_leaves(grid: Any, field: SparseField, values: NDArray[Any]) -> None:
 
 def read_vdb(
     path: str | Path, *, grid: str | None = None, band: float | None = None,
-    mode: Mode | None = None, offset: float = 0.0, memory: int = MEMORY,
+    mode: Mode | None = None, offset: float = 0.0, memory: int = MEMORY, finest: float = 0.0,
 ) -> SparseField:  # fmt: skip
     """The field of a level set in a .vdb file.
 
     grid: its name, else the first level set. band [m]: what the solver needs; a grid that knows
-    less is measured anew from its surface. mode: that of the file, else "outside".
+    less is measured anew from its surface, in voxels no finer than `finest` [m]. mode: that of the
+    file, else "outside".
     """
     chosen = _level_set(Path(path), grid)
     try:
-        return field_of_grid(chosen, band=band, mode=mode, offset=offset, memory=memory)
+        return field_of_grid(
+            chosen, band=band, mode=mode, offset=offset, memory=memory, finest=finest
+        )
     except MeshError as error:
         raise error.in_file(Path(path)) from None
 
@@ -228,9 +231,9 @@ def _choose(module: ModuleType, grids: list[Any], name: str | None) -> Any:
 
 def field_of_grid(
     grid: Any, *, band: float | None = None, mode: Mode | None = None, offset: float = 0.0,
-    memory: int = MEMORY,
+    memory: int = MEMORY, finest: float = 0.0,
 ) -> SparseField:  # fmt: skip
-    """The field of an OpenVDB level set."""
+    """The field of an OpenVDB level set; as read_vdb."""
     voxel, place = lattice(grid)
     if grid.activeVoxelCount() == 0:
         raise MeshError(f"grid {grid.name!r} is empty")
@@ -238,7 +241,7 @@ def field_of_grid(
     kind: Mode = mode or (stored if stored in MODES else "outside")
     known = abs(float(grid.background))
     if band is not None and known < band + abs(offset):
-        return _measured(grid, voxel, band, kind, offset, memory)
+        return _measured(grid, max(voxel, finest), band, kind, offset, memory)
     low, high = (np.array(corner, np.int64) for corner in grid.evalActiveVoxelBoundingBox())
     first = np.floor_divide(low - 1, 8) * 8 - 8
     dims = (np.floor_divide(high + 1, 8) - first // 8 + 2).astype(np.int32)

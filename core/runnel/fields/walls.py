@@ -8,7 +8,8 @@ that holds the same share S of a bell-shaped kernel of radius h,
     psi = phi + h (T(S) - T(S_plane)),    T: from the share of a half space to its distance / h
 
 S from the voxels of the solid around, S_plane the same sum for the tangent plane at distance phi:
-what the sum is off by cancels, and at flat walls psi = phi.
+what the sum is off by cancels, and at flat walls psi = phi. Where voxels are much finer than h
+not all of them are asked: every second along each axis, every third, ...
 """
 
 from __future__ import annotations
@@ -29,18 +30,19 @@ Ints = NDArray[np.int32]
 _DEEPEST = -0.5  # [h]: deeper in the solid psi is not asked for
 _LEAST = 2e-4  # share below which T says nothing
 _SAMPLES = 512
+_ENOUGH = 3.0  # taps along h
 _FLAT = 0.02  # voxels: where the outermost taps are that close to the plane, so is everything
-STRIDED_REACH = 4.0  # taps along h that are enough: where voxels are finer, not each is asked
 
 
 def with_walls(field: SparseField, kernel_radius: float) -> SparseField:
     """The field with `wall`, for particles of a kernel radius [m, of the field's frame]."""
-    reach = kernel_radius / field.voxel
-    offsets, weights, far = taps(reach)
+    stride = max(1, int(kernel_radius / field.voxel / _ENOUGH))
+    tap = stride * field.voxel  # from one to the next [m]
+    offsets, weights, far = _taps(kernel_radius / tap)
     out = np.empty_like(field.values)
-    scalars = np.array([1.0 / field.voxel, field.band, field.background, reach, _stride(reach)])
+    scalars = np.array([1.0 / tap, field.band, field.background, kernel_radius / tap])
     measure_walls(
-        field.table, field.dims, field.tiles, field.values, scalars, offsets, weights, far,
+        field.table, field.dims, field.tiles, field.values, scalars, stride, offsets, weights, far,
         _half_space(), out,
     )  # fmt: skip
     return replace(field, wall=out)
@@ -55,21 +57,15 @@ def _bell_polynomial() -> np.polynomial.Polynomial:
     return np.polynomial.Polynomial([1.0, -1.0]) ** 4 * np.polynomial.Polynomial([1.0, 4.0])
 
 
-def _stride(reach: float) -> int:
-    """Voxels from tap to tap: without it, work would grow by the fourth power of h / voxel."""
-    return max(1, int(reach / STRIDED_REACH))
-
-
-def taps(reach: float) -> tuple[Ints, Floats, Ints]:
-    """Voxels within reach [voxels], their weights (sum 1), and those that stand for the rim."""
-    stride = _stride(reach)
-    radius = int(np.ceil(reach / stride))
-    steps = stride * np.arange(-radius, radius + 1)
+def _taps(reach: float) -> tuple[Ints, Floats, Ints]:
+    """Taps within reach, their weights (sum 1), and those that stand for the rim."""
+    radius = int(np.ceil(reach))
+    steps = np.arange(-radius, radius + 1)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
     lengths = np.linalg.norm(offsets, axis=1)
     offsets, lengths = offsets[lengths < reach], lengths[lengths < reach]
     weights = _bell(lengths / reach)
-    rim = lengths >= lengths.max() - stride
+    rim = lengths >= lengths.max() - 1.0
     return offsets.astype(np.int32), weights / weights.sum(), offsets[rim].astype(np.int32)
 
 
@@ -97,7 +93,7 @@ def value_at(
 
 @inline
 def filled(phi: float) -> float:
-    """Share of a tap's cell that is solid, phi in widths of it."""
+    """Share of a tap that is solid; phi in distances of taps."""
     return min(max(0.5 - phi, 0.0), 1.0)
 
 
@@ -118,11 +114,11 @@ def plane_distance(share: Floats, s: float) -> float:
 
 @parallel
 def measure_walls(
-    table: Ints, dims: Ints, tiles: Ints, values: Singles, scalars: Floats, offsets: Ints,
-    weights: Floats, far: Ints, share: Floats, out: Singles,
+    table: Ints, dims: Ints, tiles: Ints, values: Singles, scalars: Floats, stride: int,
+    offsets: Ints, weights: Floats, far: Ints, share: Floats, out: Singles,
 ) -> None:  # fmt: skip
+    """Lengths but those of `values` are in distances of taps, `stride` voxels each."""
     inverse, band, background, reach = scalars[0], scalars[1], scalars[2], scalars[3]
-    width = scalars[4]  # of a tap's cell [voxels]
     for leaf in prange(len(tiles)):
         g = np.empty(3)
         for v in range(729):
@@ -145,9 +141,12 @@ def measure_walls(
             flat = True
             for n in range(len(far)):
                 x, y, z = far[n, 0], far[n, 1], far[n, 2]
-                there = value_at(table, dims, values, band, background, i + x, j + y, k + z)
+                there = value_at(
+                    table, dims, values, band, background,
+                    i + stride * x, j + stride * y, k + stride * z,
+                )  # fmt: skip
                 plane = phi + (x * g[0] + y * g[1] + z * g[2]) / length
-                if abs(filled(there * inverse / width) - filled(plane / width)) > _FLAT:
+                if abs(filled(there * inverse) - filled(plane)) > _FLAT:
                     flat = False
                     break
             if flat:
@@ -155,9 +154,12 @@ def measure_walls(
             solid, plain = 0.0, 0.0
             for n in range(len(offsets)):
                 x, y, z = offsets[n, 0], offsets[n, 1], offsets[n, 2]
-                there = value_at(table, dims, values, band, background, i + x, j + y, k + z)
-                solid += weights[n] * filled(there * inverse / width)
+                there = value_at(
+                    table, dims, values, band, background,
+                    i + stride * x, j + stride * y, k + stride * z,
+                )  # fmt: skip
+                solid += weights[n] * filled(there * inverse)
                 plane = phi + (x * g[0] + y * g[1] + z * g[2]) / length
-                plain += weights[n] * filled(plane / width)
+                plain += weights[n] * filled(plane)
             change = reach * (plane_distance(share, solid) - plane_distance(share, plain))
             out[leaf, v] += change / inverse

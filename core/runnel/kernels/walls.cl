@@ -1,6 +1,6 @@
 // walls.cl: walls of solids that no body moves, for all lanes of a cluster at once: their share of the density, and contact.
 // The same formulas as wall_share and put_outside of solids.cl, which serve bodies, lane by lane. Solid by solid in their order:
-// containers (containers.cl) and rigid fields by eights, other solids for the lanes that are near enough.
+// containers (containers.cl) and fields by eights, other solids for the lanes that are near enough.
 
 #if LANES_IN_VECTOR
 #define GATHER_AT(a, k) (real)((a)[k.s0], (a)[k.s1], (a)[k.s2], (a)[k.s3], (a)[k.s4], (a)[k.s5], (a)[k.s6], (a)[k.s7])
@@ -9,9 +9,8 @@
 #define GATHER_AT(a, k) (a)[k]
 #define GATHER_INTS(a, k) (int)(a)[k]
 #endif
-#define IS_RIGID_FIELD(s) ((int)(s)[0] == FIELD && (s)[6] == 0.0f)
 
-// ---- rigid fields ----
+// ---- fields ----
 typedef struct { real3_t q; lanes_mask i, j, k, tile, inside; } voxel_t;  // place in voxels; the nearest voxel of the table, its tile
 
 FORCE_INLINE voxel_t voxel_lanes(__global const float *s, __global const float *f, real3_t x)
@@ -48,8 +47,19 @@ FORCE_INLINE real clearance_lanes(__global const float *s, __global const float 
     return least;
 }
 
+// Of a row: of both fields of a deforming mesh.
+FORCE_INLINE real row_clearance_lanes(__global const float *s, real3_t x)
+{
+    __global const float *f = FIRST_FIELD(s), *g = SECOND_FIELD(s);
+    const real a = clearance_lanes(s, f, voxel_lanes(s, f, x));
+    if (s[6] == 0.0f) return a;
+    const real b = clearance_lanes(s, g, voxel_lanes(s, g, x));
+    return MIN(a, b);
+}
+
 typedef struct { real distance; real3_t gradient; } wall_t;
 #define UNSEEN -1e30f  // a distance: deep in the solid, where the way out is not to be seen from the values around
+#define FAR 1e30f
 
 // sample_field of fields.cl for the lanes `within`, in the world; others are `none` off. channel: DISTANCE or WALL.
 FORCE_INLINE wall_t sample_lanes(__global const float *s, __global const float *f, const int channel, voxel_t v, lanes_mask within, real none)
@@ -80,6 +90,30 @@ FORCE_INLINE wall_t sample_lanes(__global const float *s, __global const float *
     const real seen = ((distance < 0.0f) & (steep < 1e-12f)) ? (real)UNSEEN : distance;
     w.distance = leaf ? seen : w.distance;
     return w;
+}
+
+// field_distance of fields.cl in the world, between two fields. Where one has a leaf and the other none, lanes are UNSEEN.
+FORCE_INLINE wall_t mixed_lanes(__global const float *s, wall_t first, wall_t second, real none)
+{
+    const float share = s[6];
+    const real band = (real)(s[5] * FIRST_FIELD(s)[4]), later = (real)(s[5] * SECOND_FIELD(s)[4]);
+    const real p = first.distance, a = MAX(-band, MIN(p, band)), q = second.distance, b = MAX(-later, MIN(q, later));
+    const lanes_mask cut = (a != p) & (b != q) & ((a < 0.0f) == (b < 0.0f)), far = (p == FAR) & (q == FAR);
+    const lanes_mask unseen = (p == UNSEEN) | (q == UNSEEN) | (((p == FAR) | (q == FAR)) & !far);
+    const real nearer = a < 0.0f ? MAX(p, q) : MIN(p, q), mixed = cut ? nearer : a + share * (b - a);
+    const real3_t g = first.gradient, n = second.gradient;
+    const wall_t w = {far ? none : unseen ? (real)UNSEEN : mixed,
+                      {g.x + share * (n.x - g.x), g.y + share * (n.y - g.y), g.z + share * (n.z - g.z)}};
+    return w;
+}
+
+// Of a row, as sample_lanes.
+FORCE_INLINE wall_t sample_row_lanes(__global const float *s, const int channel, real3_t x, lanes_mask within, real none)
+{
+    __global const float *f = FIRST_FIELD(s), *g = SECOND_FIELD(s);
+    if (s[6] == 0.0f) return sample_lanes(s, f, channel, voxel_lanes(s, f, x), within, none);
+    const wall_t first = sample_lanes(s, f, channel, voxel_lanes(s, f, x), within, (real)FAR);
+    return mixed_lanes(s, first, sample_lanes(s, g, channel, voxel_lanes(s, g, x), within, (real)FAR), none);
 }
 
 typedef struct { real room; real3_t gradient; } share_t;  // left by the solids so far, and the gradient of what they take
@@ -124,11 +158,9 @@ FORCE_INLINE wall_t kept_wall(__global const float4 *kept)
 
 FORCE_INLINE wall_t field_wall(__global const float *s, real3_t x, real h)
 {
-    __global const float *f = FIRST_FIELD(s);
-    const voxel_t v = voxel_lanes(s, f, x);
-    const lanes_mask within = clearance_lanes(s, f, v) < h;
+    const lanes_mask within = row_clearance_lanes(s, x) < h;
     const wall_t none = {h, {(real)0.0f, (real)0.0f, (real)0.0f}};
-    return ANY_LANE(within) ? sample_lanes(s, f, WALL, v, within, h) : none;
+    return ANY_LANE(within) ? sample_row_lanes(s, WALL, x, within, h) : none;
 }
 
 FORCE_INLINE void add_field_share(
@@ -168,7 +200,7 @@ FORCE_INLINE real walls_share(
             real3_t own;
             const real left = container_room(s, wall_in, x, h, inverse_h, &own, correction);
             add_share(&all, left, own);
-        } else if (IS_RIGID_FIELD(s)) {
+        } else if ((int)s[0] == FIELD) {
             const wall_t w = correction && !fields ? kept_wall(kept) : field_wall(s, x, h);
             if (!correction && !fields) keep_wall(w, kept);
             add_field_share(s, wall_in, w, x, h, inverse_h, &all, correction);
@@ -210,13 +242,11 @@ FORCE_INLINE real3_t put_off_walls(__global const float *solids, uint solid_coun
             continue;
         }
         lanes_mask within;
-        if (IS_RIGID_FIELD(s)) {
-            __global const float *f = FIRST_FIELD(s);
-            const voxel_t v = voxel_lanes(s, f, x);
-            within = clearance_lanes(s, f, v) < distance;
+        if ((int)s[0] == FIELD) {
+            within = row_clearance_lanes(s, x) < distance;
 #if IGNORED_AXIS < 0
             if (!ANY_LANE(within)) continue;
-            const wall_t w = sample_lanes(s, f, DISTANCE, v, within, distance);
+            const wall_t w = sample_row_lanes(s, DISTANCE, x, within, distance);
             const real3_t g = w.gradient;
             within = w.distance == UNSEEN;
             const real square = g.x * g.x + g.y * g.y + g.z * g.z, off = distance - MIN(w.distance, distance);
