@@ -84,44 +84,13 @@ def test_even_compression_of_a_column(dimensions: int, phase: int, density: floa
 
 
 def test_a_wave_between_walls() -> None:
-    """c = a (1 + cos(k x)) between walls where it is even, q = 0 at the surface:
-    q = rho0 a ((H^2 - z^2)/2 + cos(k x) (1 - cosh(k z)/cosh(k H))/k^2).
-    """
-    x = column(32, 24, 3)
+    """c = a cos(k x) between walls where it is even: q = rho0 a cos(k x)/k^2, up to its mean."""
+    x = column(32, 8, 3)
     x = x[x[:, 1] < 0.8]
-    k, height = 2 * np.pi / 3.2, 2.35
-    across, z = np.cos(k * x[:, 0].astype(np.float64)), x[:, 2].astype(np.float64)
-    q, _, _ = solve(x, np.where(z > 2.3, 0.75, 1.01 + 0.01 * across))
-    wave = across * (1 - np.cosh(k * z) / np.cosh(k * height)) / k**2
-    exact = 1000 * 0.01 * ((height**2 - z**2) / 2 + wave)
-    assert abs(q - exact).max() < 0.1 * exact.max()
-
-
-def test_fluid_that_is_spread_apart_does_not_pull() -> None:
-    """c = a below z = 2 m, -3 a above, q >= 0: q ends smoothly where it has filled the gap.
-
-    -q' = rho0 a z up to 2 m, then falls by 3 rho0 a a metre: to 0 at 2 m + 2/3 m, as q does.
-    """
-    x = column(8, 60, 3)
-    z = x[:, 2].astype(np.float64)
-    q, undone, _ = solve(x, np.where(z > 5.9, 0.75, np.where(z < 2, 1.01, 0.97)))
-    beyond = 3 * np.maximum(2 + 2 / 3 - z, 0) ** 2 / 2
-    below = 3 * (2 / 3) ** 2 / 2 + (4 - z**2) / 2
-    exact = 1000 * 0.01 * np.where(z < 2, below, beyond)
-    assert abs(q - exact).max() < 0.1 * exact.max()
-    assert undone[z < 1.6].mean() == pytest.approx(0.01, rel=0.1)
-    assert abs(undone[(z > 3.2) & (z < 5.2)]).max() < 1e-4
-
-
-def test_closed_and_full_vessels_are_left_alone() -> None:
-    x = column(16, 16, 3)
-    change, smooth = np.full((2, len(x)), np.nan, np.float32)
-    fill = (1 + 0.01 * np.cos(x[:, 2])).astype(np.float32)
-    level = CoarseLevel(make_model(scene()))
-    volume, phases = np.full(len(x), D**3, np.float32), np.zeros(len(x), np.uint32)
-    assert level.pressure(x, fill, volume, phases, 4, change, smooth) == 0
-    assert not change.any()
-    assert not smooth.any()
+    k = 2 * np.pi / 3.2
+    q, _, _ = solve(x, 1 + 0.01 * np.cos(k * x[:, 0]))
+    exact = 1000 * 0.01 / k**2 * np.cos(k * x[:, 0].astype(np.float64))
+    assert abs(q - q.mean() - exact).max() < 0.15 * exact.max()
 
 
 def test_before_the_first_particle(backend_name: str) -> None:
