@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from runnel import Scene
 from runnel.simulation import Simulation
+from runnel.simulation.clock import is_deep
 from runnel.simulation.setup import make_model
 from runnel.solver.coarse import SHARE, CoarseLevel
 
@@ -90,6 +91,29 @@ def test_a_wave_between_walls() -> None:
     q, _, _ = solve(x, 1 + 0.01 * np.cos(k * x[:, 0]))
     exact = 1000 * 0.01 / k**2 * np.cos(k * x[:, 0].astype(np.float64))
     assert abs(q - q.mean() - exact).max() < 0.15 * exact.max()
+
+
+def test_before_the_first_particle(backend_name: str) -> None:
+    """A scene that starts empty, with water to come."""
+    nozzle = {"kind": "emitter", "velocity": [0.0, 0.0, -1.0], "frames": [3, 100]}
+    data = scene().to_dict()
+    data["source"][0] |= nozzle
+    model = make_model(scene())
+    with Simulation(Scene.from_dict(data), backend_name) as sim:
+        backend = sim._backend
+        assert backend.add_coarse(CoarseLevel(model), 4) == 0
+        backend.compute_pressure(0.0, 1.0, 0.5)
+
+
+def test_shallow_and_weightless_fluid_is_left_to_the_particles() -> None:
+    assert is_deep(scene(), hydrostatic(4.0))
+    assert not is_deep(scene(), hydrostatic(1.5))
+    assert not is_deep(scene(gravity=[0, 0, 0]), 0.0)
+
+
+def hydrostatic(depth: float) -> float:
+    """sqrt(P/rho) [m/s]"""
+    return float(np.sqrt(9.81 * depth))
 
 
 def test_drops_and_short_waves_are_left_to_the_particles() -> None:

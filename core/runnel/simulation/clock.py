@@ -18,6 +18,7 @@ from ..sources import Emitter, PointEmitter
 
 MOST_STEPS = 1000  # of a frame
 STIFFEST = 1.5  # spacings that the push of pressure, or the fluid, may go in a given time_step
+LAYERS = 24  # from so many on long waves of compression are taken on a grid (docs/decisions/0013)
 LONE = 3.0  # times as far may go what few particles do: drops and spray, which crush nothing
 
 
@@ -138,6 +139,12 @@ def hydrostatic_speed(scene: Scene, positions: NDArray[np.float32], volume: floa
     depth = min(float(size @ down), volume / float(np.prod(np.where(down > 0.7, 1.0, size))))
     densities = [fluid.density for fluid in scene.fluids]
     return math.sqrt(max(densities) / min(densities) * strength * depth)
+
+
+def is_deep(scene: Scene, pressure_speed: float) -> bool:
+    """Whether fluid that comes to rest will have LAYERS; without gravity never."""
+    gravity = float(np.linalg.norm([scene.solver.gravity[axis] for axis in scene.axes]))
+    return pressure_speed**2 >= LAYERS * scene.largest_spacing * gravity > 0
 
 
 def _acceleration(scene: Scene, start: float, end: float) -> float:

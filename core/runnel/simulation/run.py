@@ -35,7 +35,7 @@ from ..sources import (
     without_overlap,
 )
 from ..wetmap import WetMaps
-from .clock import Clock, hydrostatic_speed, steps_of_frame
+from .clock import Clock, hydrostatic_speed, is_deep, steps_of_frame
 from .nozzles import Nozzles
 from .particles import Particles
 from .report import Report
@@ -397,7 +397,7 @@ class Simulation:
             high=self._high,
             removes=self._removes(),
             end=end,
-            coarse=self._coarse,
+            coarse=self._coarse if is_deep(self.scene, self._pressure_speed) else None,
             pressure_number=(self._pressure_speed * dt / self.scene.smallest_spacing) ** 2,
             held=self._nozzles.step(start, dt) if self._emitters else None,
             solid_fields=self._solids.fields,

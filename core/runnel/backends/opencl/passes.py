@@ -548,11 +548,11 @@ class OpenCLBackend(DeviceState):
         )
 
     def add_coarse(self, level: CoarseLevel, parts: int) -> float:
-        if self._rows == 0:
-            return 0.0
         b, n = self._buffers, self._rows
         if "coarse" not in b or b["coarse"].size < 4 * self.capacity:
             b["coarse"], b["smooth"] = (self._allocate(4 * self.capacity) for _ in range(2))
+        if n == 0:
+            return 0.0
         with (
             self._mapped("xp fill material") as (x, fill, material),
             self._mapped("coarse smooth", write=True) as out,

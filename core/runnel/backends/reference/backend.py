@@ -251,9 +251,9 @@ class ReferenceBackend:
 
     def add_coarse(self, level: CoarseLevel, parts: int) -> float:
         d = self._data
+        out = self._coarse, self._smooth = np.empty((2, len(d["fill"])), np.float32)
         if not len(d["fill"]):
             return 0.0
-        out = self._coarse, self._smooth = np.empty((2, len(d["fill"])), np.float32)
         over = level.pressure(d["predicted"], d["fill"], d["volume"], d["phase"], parts, *out)
         before = d["multiplier"].copy()
         np.minimum(before + self._coarse, np.maximum(before, 0), out=d["multiplier"])
