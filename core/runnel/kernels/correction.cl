@@ -98,9 +98,10 @@ LANES_KERNEL void correct_positions(
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count, BODY_TABLE
+    __global const float *solids, const uint solid_count, const uint fixed,  // bits of those that no body moves
+    BODY_TABLE
 #if BODIES
-    __global float4 *back_out, const uint stride, const uint body_bits,
+    __global float4 *back_out, const uint stride,
 #endif
     const uint count, const float tensile)
 {
@@ -123,11 +124,10 @@ LANES_KERNEL void correct_positions(
     real dx = sum.x * scale, dy = sum.y * scale, dz = sum.z * scale;
 
     const uint near = near_in[CLUSTER_INDEX];
-    if (near) {
-        NEW_GIVEN(bodies);
+    if (near && !(near & ~(fixed | TWIN_BIT))) {
         const real3_t from = {x, y, z};  // where the pressure was measured
         real3_t by = {dx, dy, dz}, slope;
-        walls_share(solids, solid_count, near, wall_in, from, h, inverse_h, xp_out, &slope, &by PASS_GIVEN);
+        walls_share(solids, solid_count, near, wall_in, from, h, inverse_h, xp_out, &slope, &by);
         if (near & TWIN_BIT) {
             FOR_LANES {
                 if (LANE_PARTICLE >= count) continue;
@@ -138,20 +138,53 @@ LANES_KERNEL void correct_positions(
         const real mirrored = 2.0f * mirrored_pressure(LOAD_FLOAT(pressure_in), p) / rho0;
         const real3_t before = {x + by.x, y + by.y, z + by.z};
         real3_t moved = {before.x + mirrored * slope.x, before.y + mirrored * slope.y, before.z + mirrored * slope.z};
-#if BODIES
-        for (int k = 0; k < given->used; ++k) add_times(given->back + k, -mirrored, given->gradient[k]);
-#endif
-        moved = hold_back_lanes(solids, solid_count, near, from, moved, h / SUPPORT PASS_GIVEN);
-        moved = put_off_walls(solids, solid_count, near, moved, contact_lanes(h, IDS_I) PASS_GIVEN);
+        moved = hold_back_lanes(solids, solid_count, near, from, moved, h / SUPPORT);
+        moved = put_off_walls(solids, solid_count, near, moved, contact_lanes(h, IDS_I));
         dx = moved.x - x; dy = moved.y - y; dz = moved.z - z;
         const real3_t change = {moved.x - before.x, moved.y - before.y, moved.z - before.z};
         const lanes_mask touched = change.x != 0.0f | change.y != 0.0f | change.z != 0.0f;
         FOR_LANES if (FLAG_OF(touched) && LANE_PARTICLE < count)
             push[LANE_PARTICLE].xyz += (float3)(LANE_OF(change.x), LANE_OF(change.y), LANE_OF(change.z));
-#if BODIES
-        if (near & body_bits) store_given(given, back_out, stride, rho0 * VOLUME_I, count);
-#endif
     }
+#if BODIES
+    else if (near) {
+        const lanes_mask at_walls = lanes_at_walls(solids, solid_count, near, x, y, z, h);
+        // One that goes far may meet what it does not feel from where it starts.
+        const real short_way = h * (1.0f - 1.01f / SUPPORT);
+        const lanes_mask far = dx * dx + dy * dy + dz * dz >= short_way * short_way;
+        FOR_LANES {
+            const uint i = LANE_PARTICLE;
+            if (i < count) back_out[i].w = -1.0f;
+            if (i >= count || !(FLAG_OF(at_walls) || FLAG_OF(far) || (near & TWIN_BIT))) continue;
+            const uint felt = (uint)FLAG_OF(at_walls);
+            const float3 from = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));  // where the pressure was measured
+            float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
+            float4 wall = (float4)(0.0f);
+            NEW_REACTION(bodies);
+            if (felt) wall = wall_share(solids, solid_count, felt, wall_in, from, LANE_OF(inverse_h), &by PASS_REACTION);
+            if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in, fluids_in);
+            const float3 before = from + by;
+            float3 moved = before;
+            if (felt) {
+                // The wall mirrors the particle's pressure, but never its tension: walls do not attract.
+                const float total = pressure_in[i];
+                const float mirrored = MIN(total, 0.0f) - MIN(total - LANE_OF(p), 0.0f);
+                moved += (2.0f * mirrored / LANE_OF(rho0)) * wall.xyz;
+                for (int k = 0; k < reaction->used; ++k)
+                    reaction->back[k] -= (2.0f * mirrored / LANE_OF(rho0)) * reaction->gradient[k];
+            }
+            const float3 way = moved - from;
+            const uint met = dot3(way, way) >= LANE_OF(short_way) * LANE_OF(short_way) ? near & ~TWIN_BIT : felt;
+            if (met) {
+                moved = from + hold_back(solids, solid_count, met, from, way, LANE_OF(h) / SUPPORT PASS_REACTION);
+                moved = put_outside(solids, solid_count, met, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)) PASS_REACTION);
+                push[i].xyz += moved - before;
+            }
+            store_reaction(reaction, back_out, i, stride, LANE_OF(rho0) * material_in[i].y);
+            LANE_OF(dx) = moved.x - from.x; LANE_OF(dy) = moved.y - from.y; LANE_OF(dz) = moved.z - from.z;
+        }
+    }
+#endif
     STORE((x + dx), xp_out, x);
     STORE((y + dy), xp_out, y);
     STORE((z + dz), xp_out, z);

@@ -84,11 +84,10 @@ class OpenCLBackend(DeviceState):
         self._tension = 1.0
         self._rest_speed = 0.0
         self._solid_count = 0
-        self._kinds = np.full((1, 4), np.nan, np.float32)  # of solids, what tells one from another
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
         self._flows: dict[int, Flow] = {}  # on the device, by id()
         self._around: tuple[Any, int] | None = None  # clusters near deformables, their rows
-        self._acted = 0, True  # last pass: slots of a particle, whether ahead of the neighbours
+        self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
         self._passable = False  # any of the solids, by what is fast
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
@@ -176,16 +175,12 @@ class OpenCLBackend(DeviceState):
             self._reach = h
 
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
-        self._place_solids("solids", solids, fields)
-        self._given = solids, fields
-        kinds = solids[:, [0, 1, 28, BODY]]
-        if np.array_equal(kinds, self._kinds):  # bodies only move
-            return
-        self._kinds = kinds
         self._solid_count = len(solids)
+        self._place_solids("solids", solids, fields)
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
+        self._given = solids, fields
+        self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(solids[:, BODY] > 0)})
         self._body_of = solids[:, BODY].copy()
-        self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > 0)})
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
         if len(bodies) != self._body_count:
@@ -213,17 +208,18 @@ class OpenCLBackend(DeviceState):
         return self._body_sums()
 
     def reactions(self) -> NDArray[np.float64]:
-        slots, _ = self._acted
+        places, slots, everywhere = self._acted
         if not slots:
             return np.zeros((self._body_count, 6))
         self._run(
             self._program(),
             "sum_reactions",
             self.tiles if self._rows else 0,
-            *self._take("x back near bodies body_sums"),
+            *self._take(f"{places} back near bodies body_sums"),
             u32(self._body_count),
             u32(self._body_bits),
             u32(slots),
+            u32(everywhere),
             u32(self._rows),
             u32(self.capacity),
             u32(self.tiles),
@@ -232,16 +228,22 @@ class OpenCLBackend(DeviceState):
         return self._body_sums()[:, :6]
 
     def contributions(self, first: int) -> Contributions:
-        slots, ahead = self._acted
+        _, slots, everywhere = self._acted
         if not slots or not self._rows:
             return NO_CONTRIBUTIONS
-        back = self._gather("back", first, slots)
-        at = self._gather("x" if ahead else "xp", first)[0, :, :3].astype(np.float64)
-        if ahead:
-            at += self._dt * self._gather("v", first)[0, :, :3]
+        if everywhere:  # ahead of the neighbours
+            back = self._fetch("back", np.float32, 4)
+            rows = np.flatnonzero(back[:, 3] >= first)
+            if not len(rows):
+                return NO_CONTRIBUTIONS
+            back = back[None, rows]
+            x, v = (self._fetch(name, np.float32, 4)[rows, :3] for name in ("x", "v"))
+            at = x.astype(np.float64) + self._dt * v
+        else:
+            back = self._gather("back", first, slots)
+            at = self._gather("xp", first)[0, :, :3].astype(np.float64)
         known = np.logical_and.accumulate(back[..., 3] >= 0, axis=0)  # later ones are old
-        given = back[..., :3].any(axis=2)  # slots are those of clusters
-        slot, row = np.nonzero(known & given & (back[..., 3] >= first))
+        slot, row = np.nonzero(known & (back[..., 3] >= first))
         chosen = back[slot, row].astype(np.float64)
         return Contributions(chosen[:, 3].astype(np.int64), at[row], chosen[:, :3])
 
@@ -341,11 +343,11 @@ class OpenCLBackend(DeviceState):
         )
 
     def stop_at_solids(self) -> None:
-        self._acted = 0, True
+        self._acted = ("x", 0, True)
         if not self._passable or self._dt <= 0:
             return
         self._stopped = True
-        self._acted, self._around = (1, True), None
+        self._acted = ("x", 1, True)
         self._run(
             self._program(),
             "stop_at_solids",
@@ -353,7 +355,7 @@ class OpenCLBackend(DeviceState):
             *self._of_bodies("fluids"),
             *self._take("material x v solids"),
             u32(self._solid_count),
-            *self._of_bodies("bodies back near"),
+            *self._of_bodies("bodies back"),
             u32(self._rows),
             f32(self._dt),
             f32(fastest_point(*self._given)),
@@ -536,6 +538,7 @@ class OpenCLBackend(DeviceState):
             self._same,
             *self._take("material xp pressure fluid_fill fill xp2 list list_range near solids"),
             u32(self._solid_count),
+            u32(0x7FFFFFFF & ~self._body_bits),
             *self._of_bodies("bodies"),
             u32(self._rows),
             weights,
@@ -582,12 +585,13 @@ class OpenCLBackend(DeviceState):
             self._same,
             *self._take("material xp pressure xp2 push list list_range near solids"),
             u32(self._solid_count),
-            *self._of_bodies("bodies back", u32(self.capacity), u32(self._body_bits)),
+            u32(0x7FFFFFFF & ~self._body_bits),
+            *self._of_bodies("bodies back", u32(self.capacity)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
         )
         b["xp"], b["xp2"] = b["xp2"], b["xp"]
-        self._acted = BODY_SLOTS, False
+        self._acted = ("x", BODY_SLOTS, False)
 
     def update_velocities(self) -> None:
         self._run(
@@ -596,13 +600,13 @@ class OpenCLBackend(DeviceState):
             self._rows,
             *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),
-            *self._of_bodies("bodies fluids back", u32(self.capacity), u32(self._body_bits)),
+            *self._of_bodies("bodies fluids back", u32(self.capacity)),
             u32(self._rows),
             f32(self._dt),
             f32(self._rest_speed),
             u32(self._stopped),
         )
-        self._acted = BODY_SLOTS, False
+        self._acted = ("x", BODY_SLOTS, False)
 
     def apply_viscosity(self) -> None:
         b, passes = self._buffers, self.model.viscosity_passes
