@@ -32,7 +32,9 @@ def force_of(obj: bpy.types.Object, metres: float) -> tuple[Part, str]:
     """The force that an evaluated object is at the frame at hand."""
     if obj.runnel.role != "FORCE":
         return from_field(obj, metres)
-    return placed(properties.values(obj.runnel.force, Force, metres), obj, metres), ""
+    # Evaluated objects do not hear of every changed setting; animation is written to both.
+    settings = obj.original.runnel.force
+    return placed(properties.values(settings, Force, metres), obj, metres), ""
 
 
 def over_time(seen: Seen) -> tuple[Part | None, list[str]]:

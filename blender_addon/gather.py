@@ -292,14 +292,15 @@ class Builder:
         for name, seen in self.seen.forces.items():
             obj = self.scene.objects[name]
             part, problems = forces.over_time(seen)
-            missing = forces.bring_field(part, self.seen.folder / "meshes") if part else ""
+            if part is None:
+                continue
+            missing = forces.bring_field(part, self.seen.folder / "meshes")
             if missing:
                 self._note("missing_field", f"{obj.name!r}: {missing}.", obj)
                 continue
-            if part is not None:
-                self._append("force", obj, part)
-                for problem in problems:
-                    self._note("force_field", problem, obj)
+            self._append("force", obj, part)
+            for problem in problems:
+                self._note("force_field", problem, obj)
 
 
 def _vector(values: Any) -> Any:
