@@ -27,7 +27,6 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -419,15 +418,6 @@ def _listing(found: list[DeviceInfo]) -> str:
     return "\n".join(['There are "auto", "reference", "cpu", "gpu" and', *lines])
 
 
-@cache
-def _context_of(device: cl.Device) -> cl.Context:
-    """One for all simulations of a process: they share its programs (opencl/program.py), and not
-    every runtime's queue keeps its context alive."""
-    import pyopencl as cl
-
-    return cl.Context([device])
-
-
 def open_context(info: DeviceInfo, *, profile: bool = False) -> tuple[cl.Context, cl.CommandQueue]:
     """An OpenCL context on the device, and a queue; `profile` times its commands."""
     if info.kind == "reference":
@@ -444,7 +434,7 @@ def open_context(info: DeviceInfo, *, profile: bool = False) -> tuple[cl.Context
                 f"The devices have changed: {info.name!r} is now {device.name.strip()!r}. "
                 "Set RUNNEL_REPROBE=1 once."
             )
-        context = _context_of(device)
+        context = cl.Context([device])
         if profile:
             flags = cl.command_queue_properties.PROFILING_ENABLE
             return context, cl.CommandQueue(context, properties=flags)

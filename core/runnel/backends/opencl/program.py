@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -84,25 +83,20 @@ class Programs:
                 **variant.defines,
                 **kernel_defines(c),
             }
-            program = _build(self._cl, self._context, *kernels.options(defines))
-            # Kernels hold arguments, so each simulation has its own.
-            self._built[variant] = {k.function_name: k for k in program.all_kernels()}
+            self._built[variant] = self._build(kernels.options(defines))
         return self._built[variant]
+
+    def _build(self, flags: list[str]) -> dict[str, Any]:
+        program = self._cl.Program(self._context, kernels.source())
+        try:
+            program.build(options=flags)
+        except self._cl.RuntimeError as error:
+            name = self._context.devices[0].name.strip()
+            raise DeviceError(f"{name} could not build the kernels: {error}") from error
+        return {k.function_name: k for k in program.all_kernels()}
 
     def clear(self) -> None:
         self._built.clear()
-
-
-@cache
-def _build(cl: Any, context: Any, *flags: str) -> Any:
-    """Kept for good: PoCL does not give back what a program takes, 10 MB each time."""
-    program = cl.Program(context, kernels.source())
-    try:
-        program.build(options=list(flags))
-    except cl.RuntimeError as error:
-        name = context.devices[0].name.strip()
-        raise DeviceError(f"{name} could not build the kernels: {error}") from error
-    return program
 
 
 def kernel_defines(c: Calibration) -> dict[str, int | float]:
