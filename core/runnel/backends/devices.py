@@ -12,6 +12,7 @@ Environment:
     RUNNEL_THREADS     threads of CPU devices and of numba
     RUNNEL_CACHE_DIR   where probe results and compiled kernels are kept
     RUNNEL_REPROBE     set to 1: try all devices anew
+    RUNNEL_CPU         what PoCL builds for, as LLVM names it ("haswell": no AVX-512)
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DeviceError
 from ..interpreter import find_interpreter
-from . import linker
+from . import linker, pocl
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -47,6 +48,7 @@ SETTINGS = (
     "OPENCL_VENDOR_PATH",
     "POCL_DEVICES",
     "POCL_MAX_PTHREAD_COUNT",
+    "RUNNEL_CPU",
     "CUDA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
     "LD_LIBRARY_PATH",
@@ -309,6 +311,7 @@ def _fingerprint() -> str:
     path = _system_path()
     parts = [_settings(), sys.version, linker.missing(path), str(shutil.which("ld", path=path))]
     files = [Path(__file__), Path(__file__).with_name("probe.py"), Path(linker.__file__)]
+    files.append(Path(pocl.__file__))
     spec = importlib.util.find_spec("pyopencl")
     home = Path(spec.origin).parent if spec and spec.origin else None
     parts.append(str(home))
@@ -429,6 +432,7 @@ def open_context(info: DeviceInfo, *, profile: bool = False) -> tuple[cl.Context
 
     try:
         device = cl.get_platforms()[info.platform_index].get_devices()[info.device_index]
+        pocl.help_device(device)
         if device.name.strip() != info.name:
             raise DeviceError(
                 f"The devices have changed: {info.name!r} is now {device.name.strip()!r}. "

@@ -1,6 +1,6 @@
 """Asks OpenCL about its devices, or tries one, in a process of its own: drivers may crash.
 
-Run as a script, it imports nothing of ours: `probe.py SYS_PATH list`, or
+Run as a script, it imports nothing of ours but runs pocl.py beside it: `probe.py SYS_PATH list`, or
 `probe.py SYS_PATH try PLATFORM DEVICE` (counted from 0). The last line on stdout is JSON.
 """
 
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 import sys
+from pathlib import Path
 from typing import Any
 
 # Uses what every pass of the solver relies on: local memory, a barrier, functions of libm.
@@ -68,6 +70,7 @@ def attempt(platform_index: int, device_index: int) -> dict[str, Any]:
     import pyopencl as cl
 
     device = cl.get_platforms()[platform_index].get_devices()[device_index]
+    runpy.run_path(str(Path(__file__).with_name("pocl.py")))["help_device"](device)
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
     kernel = cl.Program(context, SOURCE).build().probe
