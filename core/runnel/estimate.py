@@ -45,7 +45,7 @@ WET_TEXEL_BYTES, WET_IMAGE_BYTES = 16, 1.5  # of a texel: in a checkpoint, in a 
 # Entries of neighbour lists, 4 bytes each: room for so many per particle from the start, so many at
 # h = 2d in a moving fluid, and a quarter more where lists had to grow.
 LIST_ROOM, LIST_ENTRIES, LIST_SLACK = 14, 9.5, 1.25
-CLUSTER = 8  # particles that share a list; capacities leave room for one more
+CLUSTER = 8  # particles that share a list; capacities leave room for two more
 NARROW = 4.0  # support, in particle radii, at which LIST_ENTRIES and rates are given
 CHANNEL_BYTES = {"position": 12, "velocity": 12, "vorticity": 12}  # of a particle; others: 4
 # What compression leaves of channels after a splash (decision 0003); of constants, ids: nothing.
@@ -258,7 +258,7 @@ def needs_pilot(scene: Scene) -> bool:
 
 def _capacity(particles: int) -> int:
     """Particles that memory is reserved for."""
-    return CAPACITIES[bisect_left(CAPACITIES, particles + CLUSTER)]
+    return CAPACITIES[bisect_left(CAPACITIES, particles + 2 * CLUSTER)]
 
 
 def _device_bytes(scene: Scene) -> float:

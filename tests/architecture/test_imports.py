@@ -36,7 +36,7 @@ LAYERS = (
     "params export.bgeo_read",
     "points meshes particles collider_maps solver.model solver.acceleration",
     "scene_checks",
-    "scene fields backends.linker backends.probe",
+    "scene fields backends.linker backends.pocl backends.probe",
     "backends.base",
     "schema motion backends.devices",
     "mesh_sequence",

@@ -45,6 +45,7 @@ for step in range({steps}):
         if k == 0:
             backend.add_coarse(CoarseLevel(model), 3)
         backend.correct_positions(momentum == 0)
+    backend.measure_error()
     error = backend.density_error()
     backend.update_velocities()
     backend.apply_viscosity()

@@ -34,6 +34,7 @@ for step in range(3):
     for momentum, gain in chebyshev(model, 2):
         backend.compute_pressure(momentum, gain)
         backend.correct_positions(momentum == 0)
+    backend.measure_error()
     backend.density_error()
     backend.update_velocities()
     backend.apply_viscosity()

@@ -70,6 +70,7 @@ class Run:
         twins.agree("fill without walls", "fluid_fill", FILL)
         twins.agree("multiplier", "multiplier", FILL * self.stiffness())
         twins.agree("change", "change", FILL * self.stiffness())
+        twins.both("measure_error")
         errors = twins.device.density_error(), twins.reference.density_error()
         np.testing.assert_allclose(errors[0], errors[1], atol=FILL)
         twins.take_over("multiplier", "change", "fill", "fluid_fill")

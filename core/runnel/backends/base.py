@@ -98,6 +98,12 @@ def same_layouts(a: Sequence[SparseField], b: Sequence[SparseField]) -> bool:
     )
 
 
+def is_container(solids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows are hollow boxes. Twin: IS_CONTAINER of kernels/solids.cl."""
+    hollow_box: NDArray[np.bool_] = (solids[:, 0] == BOX) & (solids[:, 1] < 0)
+    return hollow_box
+
+
 def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
     """Which rows a fast particle may pass through. Not half spaces and hollows: contact alone finds
     back from there."""
@@ -228,8 +234,11 @@ class Backend(Protocol):
         the share of particles that would need more parts.
         """
 
+    def measure_error(self) -> None:
+        """Begin to sum the compression that the last compute_pressure found."""
+
     def density_error(self) -> tuple[float, float]:
-        """Mean and largest max(fill - 1, 0) of the last compute_pressure."""
+        """Mean and largest max(fill - 1, 0) at the last measure_error. Waits for the device."""
 
     def correct_positions(self, first: bool = True) -> None:
         """x* += dx of eq. 3, then contact. s_ij acts in the `first` iteration of a step only."""

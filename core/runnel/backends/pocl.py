@@ -2,8 +2,8 @@
 
 The LLVM inside PoCL 3.0 is of 2022. On processors it has never heard of (AMD's Zen 5) it answers
 "generic", a name that its own clang then refuses: no kernel builds. PoCL has no setting for it, so
-the name is put right in the device's record, before the first build. Kernels are cached under the name
-that PoCL knows, so those built for another one are told apart by a flag.
+the name is put right in the device's record, before the first build. Kernels are cached under the
+name that PoCL knows, so those built for another one are told apart by a flag.
 """
 
 from __future__ import annotations

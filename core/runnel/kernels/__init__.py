@@ -7,6 +7,7 @@ from importlib.resources import files
 
 ORDER = (
     "common",
+    "wide",
     "fields",
     "reactions",
     "solids",

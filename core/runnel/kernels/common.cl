@@ -62,6 +62,17 @@ typedef int8 lanes_mask;
 #define SCATTER(a, m, v) do { a[0].m = v.s0; a[1].m = v.s1; a[2].m = v.s2; a[3].m = v.s3; \
                               a[4].m = v.s4; a[5].m = v.s5; a[6].m = v.s6; a[7].m = v.s7; } while (0)
 #define STORE(value, a, m) SCATTER(((a) + CLUSTER * CLUSTER_INDEX), m, value)
+// All four numbers of the cluster's rows, by whole vectors and shuffles where compilers know them.
+#if INLINES_BUILTINS
+typedef float16 __attribute__((aligned(16))) four_rows;
+#define EVERY_FOURTH(a, b, k) __builtin_shufflevector(a, b, k, 4 + k, 8 + k, 12 + k, 16 + k, 20 + k, 24 + k, 28 + k)
+#define LOAD_ROWS(a) load_rows((__global const four_rows *)((a) + CLUSTER * CLUSTER_INDEX))
+#define STORE_ROWS(rows, a) store_rows(rows, (__global four_rows *)((a) + CLUSTER * CLUSTER_INDEX))
+#else
+#define LOAD_ROWS(a) ((rows_t){LOAD(a, x), LOAD(a, y), LOAD(a, z), LOAD(a, w)})
+#define STORE_ROWS(rows, a) \
+    do { STORE((rows).x, a, x); STORE((rows).y, a, y); STORE((rows).z, a, z); STORE((rows).w, a, w); } while (0)
+#endif
 #define FOR_LANES for (uint lane = 0; lane < CLUSTER; ++lane)
 #define LANE_PARTICLE (CLUSTER * CLUSTER_INDEX + lane)
 #define SUM_LANES(v) (((v.s0 + v.s1) + (v.s2 + v.s3)) + ((v.s4 + v.s5) + (v.s6 + v.s7)))
@@ -83,10 +94,12 @@ typedef uint lanes_uint;
 typedef float real;
 typedef int lanes_mask;
 #define CLUSTER_INDEX ((uint)get_global_id(0) / CLUSTER)
-#define LOAD(a, m) (a[get_global_id(0)].m)
-#define LOAD_FLOAT(a) (a[get_global_id(0)])
-#define STORE_FLOAT(value, a) (a[get_global_id(0)] = (value))
-#define STORE(value, a, m) (a[get_global_id(0)].m = (value))
+#define LOAD(a, m) ((a)[get_global_id(0)].m)
+#define LOAD_FLOAT(a) ((a)[get_global_id(0)])
+#define STORE_FLOAT(value, a) ((a)[get_global_id(0)] = (value))
+#define STORE(value, a, m) ((a)[get_global_id(0)].m = (value))
+#define LOAD_ROWS(a) ((rows_t){LOAD(a, x), LOAD(a, y), LOAD(a, z), LOAD(a, w)})
+#define STORE_ROWS(rows, a) ((a)[get_global_id(0)] = (float4)((rows).x, (rows).y, (rows).z, (rows).w))
 #define FOR_LANES for (uint lane = 0; lane < 1; ++lane)
 #define LANE_PARTICLE ((uint)get_global_id(0))
 #define LANE_OF(v) (v)
@@ -166,6 +179,31 @@ inline float8 permuted(float8 v, uint8 places)
 #endif
 #endif
 
+// Vectors of sixteen, where they are one instruction.
+#if LANES_IN_VECTOR && INLINES_BUILTINS && defined(__AVX512F__) && defined(__AVX512DQ__)
+#define HAVE_AVX512 1
+// Compilers tuned for the first of these CPUs halve such vectors unless a function insists.
+#define BATCH_FUNCTION inline __attribute__((min_vector_width(512)))
+typedef float avx_float16 __attribute__((vector_size(64)));
+typedef int avx_int16 __attribute__((vector_size(64)));
+typedef float16 __attribute__((aligned(4))) loose_float16;
+typedef uint16 __attribute__((aligned(4))) loose_uint16;
+BATCH_FUNCTION uint bits_of_16(int16 inside)
+{
+    union { int16 lanes; avx_int16 avx; } u = {inside};
+    return (uint)__builtin_ia32_cvtd2mask512(u.avx) & 0xffffU;
+}
+// Those whose bit is set, side by side; then zeros.
+BATCH_FUNCTION float16 packed_16(float16 v, uint bits)
+{
+    union { float16 lanes; avx_float16 avx; } u = {v}, none = {(float16)(0.0f)};
+    u.avx = __builtin_ia32_compresssf512_mask(u.avx, none.avx, (ushort)bits);
+    return u.lanes;
+}
+#else
+#define BATCH_FUNCTION inline
+#endif
+
 // a b + c in one operation. Compilers fuse by themselves, but reorder sums first and miss some.
 #if LANES_IN_VECTOR && defined(__has_builtin)
 #if __has_builtin(__builtin_ia32_vfmaddps256) && defined(__FMA__)
@@ -184,6 +222,23 @@ inline real fused(real a, real b, real c) { return mad(a, b, c); }
 #endif
 
 typedef struct { real x, y, z; } real3_t;
+typedef struct { real x, y, z, w; } rows_t;
+
+#ifdef EVERY_FOURTH
+FORCE_INLINE rows_t load_rows(__global const four_rows *at)
+{
+    const float16 a = at[0], b = at[1];
+    const rows_t rows = {EVERY_FOURTH(a, b, 0), EVERY_FOURTH(a, b, 1), EVERY_FOURTH(a, b, 2), EVERY_FOURTH(a, b, 3)};
+    return rows;
+}
+FORCE_INLINE void store_rows(rows_t rows, __global four_rows *at)
+{
+    const float16 xy = __builtin_shufflevector(rows.x, rows.y, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    const float16 zw = __builtin_shufflevector(rows.z, rows.w, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    at[0] = __builtin_shufflevector(xy, zw, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23);
+    at[1] = __builtin_shufflevector(xy, zw, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31);
+}
+#endif
 
 // ---- smoothing kernels of q^2 = (r/h)^2, normalised to the lattice: W^ = W / S0 (docs/theory) ----
 // kernel_w * W_SCALE / h^D is W^;  kernel_slope * SLOPE_SCALE / h^(D+2) is (dW^/dr)/r. Both are 0 from q = 1 on.

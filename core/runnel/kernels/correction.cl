@@ -87,6 +87,7 @@ inline real mirrored_pressure(real total, real change)
     return MIN(total, (real)0.0f) - MIN(total - change, (real)0.0f);
 }
 
+// push: what walls have moved particles by, of clusters near one. begins: the first iteration of a step.
 // tensile: strength of s_ij, 0 after the first iteration of a step. It acts once: it is not bounded by a constraint, and adding it in
 // every iteration would tear strong tension apart.
 LANES_KERNEL void correct_positions(
@@ -94,20 +95,22 @@ LANES_KERNEL void correct_positions(
     __global const float8 *fluids_in, __global const float4 *wall_in, __global const real *reach_in, const float2 same,
     // state
     __global const float4 *material_in, __global const float4 *xp_in, __global const float *pressure_in,
+    __global const float *fluid_fill_in, __global const float *fill_in,
     __global float4 *xp_out, __global float4 *push,  // xp_out: until then what walls.cl kept
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count, const uint fixed,  // bits of those that no body moves
+    __global const float *solids, const uint solid_count,
+    const uint fixed, const uint telling,  // bits of those that no body moves; of those whose share tells that they are near
     BODY_TABLE
 #if BODIES
     __global float4 *back_out, const uint stride,
 #endif
-    const uint count, const float tensile)
+    const uint count, const float tensile, const uint begins)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
-    const real x = LOAD(xp_in, x), y = LOAD(xp_in, y), z = LOAD(xp_in, z);
-    const real p = LOAD(xp_in, w);
+    const rows_t own = LOAD_ROWS(xp_in);
+    const real x = own.x, y = own.y, z = own.z, p = own.w;
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const real rho0 = FLUID_I(RHO0);
     const real sigma = tensile * RELAXATION * STIFFNESS * FLUID_I(TENSILE) * rho0 * h * h;
@@ -115,16 +118,34 @@ LANES_KERNEL void correct_positions(
     const uint end = LIST_END(range);
     real3_t sum = {(real)0.0f, (real)0.0f, (real)0.0f};
     uint k = range.x;
+#if WIDE
+    const real3_t place = {x, y, z};
+    wide3_t wide_sum = {(wide)0.0f, (wide)0.0f, (wide)0.0f};
+    if (tensile > 0.0f) {
+        const uint close_end = k + (CLOSE_END(range) - k + 1) / 2 * 2;  // what is not close adds nothing
+        add_corrections_wide(1, place, p, h, inverse_h, sigma, xp_in, reach_in, list_in + k, list_in + close_end, &wide_sum);
+        k = close_end;
+    }
+    add_corrections_wide(0, place, p, h, inverse_h, sigma, xp_in, reach_in, list_in + k, list_in + end, &wide_sum);
+    sum.x = halves_added(wide_sum.x); sum.y = halves_added(wide_sum.y); sum.z = halves_added(wide_sum.z);
+#else
     if (tensile > 0.0f)
         for (; k < CLOSE_END(range); ++k)
             add_correction(1, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, reach_in, &sum);
     for (; k < end; ++k)
         add_correction(0, tensile, list_in[k], x, y, z, p, h, inverse_h, rho0, sigma, same, xp_in, material_in, fluids_in, reach_in, &sum);
+#endif
     const real scale = PAIR_SLOPE_SCALE(inverse_h) / rho0;
     real dx = sum.x * scale, dy = sum.y * scale, dz = sum.z * scale;
 
     const uint near = near_in[CLUSTER_INDEX];
-    if (near && !(near & ~(fixed | TWIN_BIT))) {
+    const int near_bodies = (near & ~(fixed | TWIN_BIT)) != 0;
+    const real way2 = dx * dx + dy * dy + dz * dz;
+    // Where no share of a wall in the density is to be seen, those that tell are at least 0.85 h off: only a long way meets one.
+    const real free_way = h * (0.85f - 1.01f / SUPPORT);
+    const int passes_by = !(near & ~telling)
+        && !ANY_LANE(LOAD_FLOAT(fill_in) != LOAD_FLOAT(fluid_fill_in) | way2 >= free_way * free_way);
+    if (near && !near_bodies && !passes_by) {
         const real3_t from = {x, y, z};  // where the pressure was measured
         real3_t by = {dx, dy, dz}, slope;
         walls_share(solids, solid_count, near, wall_in, from, h, inverse_h, xp_out, &slope, &by);
@@ -142,19 +163,26 @@ LANES_KERNEL void correct_positions(
         moved = put_off_walls(solids, solid_count, near, moved, contact_lanes(h, IDS_I));
         dx = moved.x - x; dy = moved.y - y; dz = moved.z - z;
         const real3_t change = {moved.x - before.x, moved.y - before.y, moved.z - before.z};
-        const lanes_mask touched = change.x != 0.0f | change.y != 0.0f | change.z != 0.0f;
-        FOR_LANES if (FLAG_OF(touched) && LANE_PARTICLE < count)
-            push[LANE_PARTICLE].xyz += (float3)(LANE_OF(change.x), LANE_OF(change.y), LANE_OF(change.z));
+        rows_t pushed = {change.x, change.y, change.z, (real)0.0f};
+        if (!begins) {
+            const rows_t so_far = LOAD_ROWS(push);
+            pushed.x += so_far.x; pushed.y += so_far.y; pushed.z += so_far.z;
+        }
+        STORE_ROWS(pushed, push);
+    } else if (near && begins && !near_bodies) {
+        const rows_t nothing = {(real)0.0f, (real)0.0f, (real)0.0f, (real)0.0f};
+        STORE_ROWS(nothing, push);
     }
 #if BODIES
-    else if (near) {
+    if (near_bodies) {
         const lanes_mask at_walls = lanes_at_walls(solids, solid_count, near, x, y, z, h);
         // One that goes far may meet what it does not feel from where it starts.
         const real short_way = h * (1.0f - 1.01f / SUPPORT);
-        const lanes_mask far = dx * dx + dy * dy + dz * dz >= short_way * short_way;
+        const lanes_mask far = way2 >= short_way * short_way;
         FOR_LANES {
             const uint i = LANE_PARTICLE;
             if (i < count) back_out[i].w = -1.0f;
+            if (begins && i < count) push[i] = (float4)(0.0f);
             if (i >= count || !(FLAG_OF(at_walls) || FLAG_OF(far) || (near & TWIN_BIT))) continue;
             const uint felt = (uint)FLAG_OF(at_walls);
             const float3 from = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));  // where the pressure was measured
@@ -185,8 +213,6 @@ LANES_KERNEL void correct_positions(
         }
     }
 #endif
-    STORE((x + dx), xp_out, x);
-    STORE((y + dy), xp_out, y);
-    STORE((z + dz), xp_out, z);
-    STORE(p, xp_out, w);  // the next iteration's momentum
+    const rows_t moved_to = {x + dx, y + dy, z + dz, p};  // p: the next iteration's momentum
+    STORE_ROWS(moved_to, xp_out);
 }

@@ -54,7 +54,8 @@ LANES_KERNEL void compute_pressure(
     __global const float *coarse_in, __global const float *smooth_in, const float to_come)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
-    const real x = LOAD(xp, x), y = LOAD(xp, y), z = LOAD(xp, z);
+    const rows_t own = LOAD_ROWS(xp);
+    const real x = own.x, y = own.y, z = own.z, last = own.w;
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;
     const real rho0 = FLUID_I(RHO0);
     const uint2 range = list_range_in[CLUSTER_INDEX];
@@ -62,6 +63,9 @@ LANES_KERNEL void compute_pressure(
 #if EXACT
     real gx = (real)0.0f, gy = (real)0.0f, gz = (real)0.0f, square = (real)0.0f;
 #endif
+#if WIDE
+    sum = sum_density_wide(x, y, z, h, inverse_h, xp, list_in + range.x, list_in + LIST_END(range));
+#else
     for (uint k = range.x; k < LIST_END(range); ++k) {
         const uint j = NEIGHBOR(list_in[k]);
         add_neighbor(j, x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &sum, &lowest);
@@ -69,6 +73,7 @@ LANES_KERNEL void compute_pressure(
         add_gradient(j, x, y, z, h, inverse_h, same, xp, material_in, fluids_in, &gx, &gy, &gz, &square);
 #endif
     }
+#endif
     const real fluid = sum * PAIR_W_SCALE(inverse_h);
 
     real fill = fluid;
@@ -117,7 +122,6 @@ LANES_KERNEL void compute_pressure(
     per_compression /= 1.0f + per_compression * yield;  // what bodies yield, pressure need not do
 #endif
     const real before = LOAD_FLOAT(pressure);
-    const real last = LOAD(xp, w);
     // Multipliers add up over the iterations of a step: never above what tension allows, so that
     // an iteration that went too far is taken back.
     real last_total = before + weights.x * last, rest = c;

@@ -82,16 +82,21 @@ __kernel void predicted_bounds(
     o[6] = bad; o[7] = 0;
 }
 
+// What is sorted: keys, with their particles in an array beside them; or, where keys are short, both in one word, the key above
+// (above = 32, else 0).
+#define KEY_OF(word, above) ((word) >> (above))
+
 __kernel void make_keys(
     __global const float4 *x_in, __global const float4 *v_in, __global const float4 *material_in,
     __global ulong *key_out, __global uint *index_out,
-    const uint count, const float dt, const grid_t grid)
+    const uint count, const float dt, const uint above, const grid_t grid)
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
-    index_out[i] = i;
+    if (above == 0) index_out[i] = i;
+    const ulong below = above ? (ulong)i : 0UL;
     if (x_in[i].w < 0.0f) {  // dead: sorts behind all others
-        key_out[i] = EMPTY_KEY;
+        key_out[i] = (EMPTY_KEY << above) | below;
         return;
     }
     const float3 p = x_in[i].xyz + dt * v_in[i].xyz;
@@ -104,10 +109,11 @@ __kernel void make_keys(
 #if FINE_BITS > 0
     int fine = (int)((ux - (float)cx) * (float)(1 << FINE_BITS));
     fine = MAX(0, MIN(fine, (1 << FINE_BITS) - 1));
-    key_out[i] = (cell << FINE_BITS) | (ulong)fine;
+    const ulong key = (cell << FINE_BITS) | (ulong)fine;
 #else
-    key_out[i] = cell;
+    const ulong key = cell;
 #endif
+    key_out[i] = (key << above) | below;
 }
 
 // ---- stable radix sort, least significant digit first; one work-item per tile ---------------------
@@ -139,7 +145,7 @@ __kernel void sort_scan(__global uint *histogram, const uint tiles)
 __kernel void sort_scatter(
     __global const ulong *key_in, __global const uint *index_in,
     __global ulong *key_out, __global uint *index_out, __global const uint *histogram_in,
-    const uint count, const uint shift, const uint tiles)
+    const uint count, const uint shift, const uint above, const uint tiles)
 {
     const uint tile = get_global_id(0);
     if (tile >= tiles) return;
@@ -150,14 +156,21 @@ __kernel void sort_scatter(
         const ulong key = key_in[i];
         const uint o = offsets[(key >> shift) & (DIGITS - 1)]++;
         key_out[o] = key;
-        index_out[o] = index_in[i];
+        if (above == 0) index_out[o] = index_in[i];
     }
 }
 
-__kernel void reorder(__global const uint *index_in, __global const float4 *a_in, __global float4 *a_out, const uint count)
+__kernel void reorder(
+    __global const ulong *key_in, __global const uint *index_in, __global const float4 *x_in, __global const float4 *v_in, __global const float4 *material_in,
+    __global float4 *x_out, __global float4 *v_out, __global float4 *material_out, const uint count,
+    const uint above)
 {
     const uint i = get_global_id(0);
-    if (i < count) a_out[i] = a_in[index_in[i]];
+    if (i >= count) return;
+    const uint from = above ? (uint)key_in[i] : index_in[i];
+    x_out[i] = x_in[from];
+    v_out[i] = v_in[from];
+    material_out[i] = material_in[from];
 }
 
 #if INDEXED
@@ -165,35 +178,6 @@ __kernel void reorder(__global const uint *index_in, __global const float4 *a_in
 #else
 #define MEMBER(s) (s)
 #endif
-
-// x* = x + dt v (P001 algorithm 1), and its coordinates once more in sorted order, each in an array of
-// its own (`stride` apart), for the search. Rows past the last particle are ghosts: far from everything,
-// so that lanes which stand for nobody compute zeros.
-__kernel void place_predicted(
-    __global const float4 *x_in, __global float4 *v, __global float4 *material, __global const uint *order_in,
-    __global float4 *xp_out, __global float4 *xp_other_out, __global float *sorted_out,
-    __global float *pressure_out, __global float *fluid_fill_out, __global float *fill_out,
-    const uint count, const uint padded, const uint stride, const float dt, const float2 same)
-{
-    const uint i = get_global_id(0);
-    if (i >= padded) return;
-    pressure_out[i] = 0.0f;
-    if (i < count) {
-        xp_out[i] = (float4)(x_in[i].xyz + dt * v[i].xyz, 0.0f);
-        const uint j = MEMBER(i);
-        const float3 p = x_in[j].xyz + dt * v[j].xyz;
-        sorted_out[i] = p.x;
-        sorted_out[stride + i] = p.y;
-        sorted_out[2 * stride + i] = p.z;
-        return;
-    }
-    const float4 ghost = (float4)(1e9f, 1e9f, 1e9f, 0.0f);
-    xp_out[i] = ghost;
-    xp_other_out[i] = ghost;
-    v[i] = (float4)(0.0f);
-    material[i] = (float4)(same.x, same.y, as_float(0U), as_float(0U));
-    fluid_fill_out[i] = fill_out[i] = 1.0f;
-}
 
 // ---- table of occupied rows -------------------------------------------------------------------------
 // A row is eight cells along x, which lie side by side on the curve: its particles are one run, and so are
@@ -204,34 +188,85 @@ __kernel void place_predicted(
 #define ROW_OF(key) ((key) >> (FINE_BITS + 3))
 #define CELL_IN_ROW(key) ((uint)((key) >> FINE_BITS) & (ROW_CELLS - 1))
 
+// One slot, and the one behind the table, which is empty; with the first the counters.
+inline void clear_row(uint i, __global uint *rows_out, __global uint *used_out, uint slots)
+{
+    if (i <= slots) *(__global ulong *)(rows_out + SLOT * i) = EMPTY_KEY;
+    if (i == slots) for (uint cell = 0; cell <= ROW_CELLS; ++cell) rows_out[SLOT * i + 2 + cell] = 0;
+    if (i < 4) used_out[i] = 0;
+}
+
+// x* = x + dt v (P001 algorithm 1), and its coordinates once more in sorted order, each in an array of
+// its own (`stride` apart), for the search. Rows past the last particle are ghosts: far from everything,
+// so that lanes which stand for nobody compute zeros. They fill up the last cluster, and one more that no pass writes to: the first of
+// that stands in lists of uneven length. Clears the table of rows and its counters on the way.
+LANES_KERNEL void place_predicted(
+    __global const float4 *x_in, __global float4 *v, __global float4 *material, __global uint *order,
+    __global float4 *xp_out, __global float4 *xp_other_out, __global float *sorted_out,
+    __global float *pressure_out, __global float *fluid_fill_out, __global float *fill_out,
+    __global uint *rows_out, __global uint *used_out,
+    const uint count, const uint padded, const uint slots, const uint stride, const float dt, const float2 same)
+{
+    clear_row(get_global_id(0), rows_out, used_out, slots);
+    if (CLUSTER_INDEX * CLUSTER >= padded) return;
+    const rows_t x = LOAD_ROWS(x_in), u = LOAD_ROWS(v);
+    const rows_t p = {fused((real)dt, u.x, x.x), fused((real)dt, u.y, x.y), fused((real)dt, u.z, x.z), (real)0.0f};
+    STORE_ROWS(p, xp_out);
+    STORE_FLOAT((real)0.0f, pressure_out);
+    if (!INDEXED) {
+        STORE_FLOAT(p.x, sorted_out);
+        STORE_FLOAT(p.y, sorted_out + stride);
+        STORE_FLOAT(p.z, sorted_out + 2 * stride);
+        if ((CLUSTER_INDEX + 1) * CLUSTER <= count) return;
+    }
+    FOR_LANES {
+        const uint i = LANE_PARTICLE;
+        if (i < count) {
+            if (!INDEXED) continue;
+            const uint j = order[i];
+            const float3 at = x_in[j].xyz, by = v[j].xyz;
+            sorted_out[i] = at.x + dt * by.x;
+            sorted_out[stride + i] = at.y + dt * by.y;
+            sorted_out[2 * stride + i] = at.z + dt * by.z;
+            continue;
+        }
+        const float4 ghost = (float4)(1e9f, 1e9f, 1e9f, 0.0f);
+        order[i] = i;
+        xp_out[i] = ghost;
+        xp_other_out[i] = ghost;
+        v[i] = (float4)(0.0f);
+        material[i] = (float4)(same.x, same.y, as_float(0U), as_float(0U));
+        fluid_fill_out[i] = fill_out[i] = 1.0f;
+    }
+}
+
 inline uint slot_of(ulong row, uint mask)
 {
     return (uint)((row * 0x9E3779B97F4A7C15UL) >> 32) & mask;
 }
 
-__kernel void clear_rows(__global uint *rows_out, const uint slots)
+// Anew, when the table or the lists turned out too small.
+__kernel void clear_rows(__global uint *rows_out, __global uint *used_out, const uint slots)
 {
-    const uint i = get_global_id(0);
-    if (i <= slots) *(__global ulong *)(rows_out + SLOT * i) = EMPTY_KEY;
-    if (i == slots) for (uint cell = 0; cell <= ROW_CELLS; ++cell) rows_out[SLOT * i + 2 + cell] = 0;
+    clear_row(get_global_id(0), rows_out, used_out, slots);
 }
 
 // The first particle of each row enters it. used[2] counts the rows: beyond half of the slots the
 // host makes the table larger and starts over.
 __kernel void fill_rows(
-    __global const ulong *key_in, __global uint *rows, volatile __global uint *used, const uint count, const uint mask)
+    __global const ulong *key_in, __global uint *rows, volatile __global uint *used, const uint count, const uint mask, const uint above)
 {
     const uint i = get_global_id(0);
     if (i >= count) return;
-    const ulong row = ROW_OF(key_in[i]);
-    if (i > 0 && ROW_OF(key_in[i - 1]) == row) return;
+    const ulong row = ROW_OF(KEY_OF(key_in[i], above));
+    if (i > 0 && ROW_OF(KEY_OF(key_in[i - 1], above)) == row) return;
     if (atomic_inc(used + 2) >= ROWS_MAX(mask)) return;
     uint slot = slot_of(row, mask);
     while (atom_cmpxchg((volatile __global ulong *)(rows + SLOT * slot), EMPTY_KEY, row) != EMPTY_KEY) slot = (slot + 1) & mask;
     __global uint *begins = rows + SLOT * slot + 2;
     uint cell = 0, at = i;
-    for (; at < count && ROW_OF(key_in[at]) == row; ++at) {
-        const uint here = CELL_IN_ROW(key_in[at]);
+    for (; at < count && ROW_OF(KEY_OF(key_in[at], above)) == row; ++at) {
+        const uint here = CELL_IN_ROW(KEY_OF(key_in[at], above));
         while (cell <= here) begins[cell++] = at;
     }
     while (cell <= ROW_CELLS) begins[cell++] = at;

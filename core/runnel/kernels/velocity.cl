@@ -303,30 +303,41 @@ LANES_KERNEL void update_velocities(
 #endif
     const uint count, const float dt, const float rest_speed, const uint stopped)
 {
-    const uint i = get_global_id(0);
-    if (i >= count) return;
-    const float4 from = x[i];
-    float4 to = xp[i];
+    if (CLUSTER_INDEX * CLUSTER >= count) return;
+    const rows_t from = LOAD_ROWS(x), was = LOAD_ROWS(v);
+    rows_t to = LOAD_ROWS(xp);
     // (x* - x)/dt, written so that the rounding of x + dt v stays out of v.
-    const float3 before = v[i].xyz;
-    float3 velocity = before + (to.xyz - (from.xyz + dt * before)) / dt;
-    const uint near = near_in[i / CLUSTER] & ~TWIN_BIT;
+    const real inverse_dt = (real)(1.0f / dt), span = (real)dt;
+    real3_t velocity = {was.x + (to.x - fused(span, was.x, from.x)) * inverse_dt, was.y + (to.y - fused(span, was.y, from.y)) * inverse_dt,
+                        was.z + (to.z - fused(span, was.z, from.z)) * inverse_dt};
+    const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
     if (near) {
-        const float h = material_in[i].x;
-        const float3 moved = velocity;
-        float3 drift = moved;
-        NEW_REACTION(bodies);
-        velocity = wall_response(solids, solid_count, near, to.xyz, velocity, before, push_in[i].xyz,
-                                 h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed, stopped ? v[i].w : 0.0f, &drift PASS_REACTION);
+        FOR_LANES {
+            const uint i = LANE_PARTICLE;
+            if (i >= count) continue;
+            const float h = material_in[i].x;
+            const float3 at = (float3)(LANE_OF(to.x), LANE_OF(to.y), LANE_OF(to.z));
+            const float3 before = (float3)(LANE_OF(was.x), LANE_OF(was.y), LANE_OF(was.z));
+            const float3 moved = (float3)(LANE_OF(velocity.x), LANE_OF(velocity.y), LANE_OF(velocity.z));
+            float3 drift = moved;
+            NEW_REACTION(bodies);
+            const float3 after = wall_response(
+                solids, solid_count, near, at, moved, before, push_in[i].xyz, h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed,
+                stopped ? LANE_OF(was.w) : 0.0f, &drift PASS_REACTION);
 #if BODIES
-        store_reaction(reaction, back_out, i, stride, fluids_in[PHASE(i)].RHO0 * material_in[i].y);
+            store_reaction(reaction, back_out, i, stride, fluids_in[PHASE(i)].RHO0 * material_in[i].y);
 #endif
-        to.xyz -= dt * (moved - drift);
-        xp[i] = to;
+            const float3 back = dt * (moved - drift);
+            LANE_OF(velocity.x) = after.x; LANE_OF(velocity.y) = after.y; LANE_OF(velocity.z) = after.z;
+            LANE_OF(to.x) -= back.x; LANE_OF(to.y) -= back.y; LANE_OF(to.z) -= back.z;
+        }
+        STORE_ROWS(to, xp);
     }
-    x[i] = (float4)(to.xyz, from.w);
+    const rows_t place = {to.x, to.y, to.z, from.w};
+    STORE_ROWS(place, x);
     // Pressure: what p pushes with on the lattice, where sum V x dW/dx is -1/CURL_SCALE instead of -1.
-    v[i] = (float4)(velocity, -pressure_in[i] / (CURL_SCALE * dt * dt));
+    const rows_t speed = {velocity.x, velocity.y, velocity.z, LOAD_FLOAT(pressure_in) * (-1.0f / (CURL_SCALE * dt * dt))};
+    STORE_ROWS(speed, v);
 }
 
 // ---- viscosity: XSPH, symmetric between phases (5) ----

@@ -134,7 +134,8 @@ def hydrostatic_speed(scene: Scene, positions: NDArray[np.float32], volume: floa
     strength = float(np.linalg.norm(gravity))
     if not len(positions) or not strength:
         return 0.0
-    size = np.ptp(positions, axis=0)[list(scene.axes)] + scene.smallest_spacing
+    # Column by column: numpy is slow along the first axis.
+    size = np.array([np.ptp(positions[:, axis]) for axis in scene.axes]) + scene.smallest_spacing
     down = np.abs(gravity[list(scene.axes)]) / strength
     depth = min(float(size @ down), volume / float(np.prod(np.where(down > 0.7, 1.0, size))))
     densities = [fluid.density for fluid in scene.fluids]

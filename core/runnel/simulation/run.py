@@ -473,6 +473,7 @@ class Simulation:
         report.bodies = [] if self.bodies is None else self.bodies.poses()
         report.notes = [*self._solids.take_notes(), *self._sinks.take_notes()]
         if not report.steps:
+            self._backend.measure_error()
             report.density_error_avg, report.density_error_max = self._backend.density_error()
         return report
 

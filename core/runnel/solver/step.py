@@ -178,7 +178,7 @@ def step(
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
     coupling.weigh()
-    _solve_density(backend, model, fields, plan, limits, coupling, report)  # 8-19
+    judge = _solve_density(backend, model, fields, plan, limits, coupling, report)  # 8-19
     with watch.stage("velocities"):  # 21
         coupling.arrive()
         backend.update_velocities()
@@ -197,6 +197,7 @@ def step(
         if fields.removes:
             backend.remove(fields.sinks, fields.low, fields.high, fields.end, fields.sink_fields)
         report.survey = backend.survey()
+    judge()
     return report
 
 
@@ -289,8 +290,11 @@ def _solve_density(
     limits: Iterations,
     coupling: _Coupling,
     report: StepReport,
-) -> None:
-    """Iterate eq. 2 and 3. A look at the error waits for the device: only where it decides."""
+) -> Callable[[], None]:
+    """Iterate eq. 2 and 3. A look at the error waits for the device: only where it decides.
+
+    Returns what is to be done once the step is through: a look at what is left, the next plan.
+    """
     plan, watch = Plan(max(plan.iterations, limits.least), plan.calm), coupling.watch
     hard_pressed = False
     for length in cycles(limits.most if limits.fixed else plan.iterations, limits.most):
@@ -301,6 +305,7 @@ def _solve_density(
             with watch.stage("pressure"):
                 backend.compute_pressure(momentum, gain, 0.0 if begins else to_come)
                 if begins and report.iterations:  # a cycle begins: is it needed?
+                    backend.measure_error()
                     report.density_error_avg, report.density_error_max = backend.density_error()
                     if report.density_error_avg <= limits.tolerance:
                         break
@@ -316,8 +321,13 @@ def _solve_density(
         break
     else:  # compute_pressure last looked ahead of the last correction: a bound from above
         with watch.stage("pressure"):
-            report.density_error_avg, report.density_error_max = backend.density_error()
-    if hard_pressed:  # pressure must come in smaller parts
-        report.plan = Plan(min(limits.most, max(report.iterations, plan.iterations + 1)))
-    else:
-        report.plan = plan.next(report.iterations, report.density_error_avg, limits.tolerance)
+            backend.measure_error()
+
+    def judge() -> None:
+        report.density_error_avg, report.density_error_max = backend.density_error()
+        if hard_pressed:  # pressure must come in smaller parts
+            report.plan = Plan(min(limits.most, max(report.iterations, plan.iterations + 1)))
+        else:
+            report.plan = plan.next(report.iterations, report.density_error_avg, limits.tolerance)
+
+    return judge

@@ -23,11 +23,13 @@ from ..base import (
     bulk_speed,
     can_be_passed,
     fastest_point,
+    is_container,
     near_bit,
 )
 from .program import (
     CLUSTER,
     FINE_BITS,
+    LIST_RUN,
     MASKED_ROWS,
     MODERATE,
     RADIX_BITS_CPU,
@@ -77,7 +79,7 @@ class OpenCLBackend(DeviceState):
         super().__init__(model, queue, tiles, radix_bits)
         self.vector_lanes = on_cpu if vector_lanes is None else vector_lanes
         self.reorder_interval = max(1, reorder_interval)
-        self.group = 8 if on_cpu else 64
+        self.group = 64
         self._radii.update(kernel_radii)
         self._programs = Programs(cl, self.context, model, self.vector_lanes, radix_bits)
         self._dt = 0.0
@@ -180,6 +182,8 @@ class OpenCLBackend(DeviceState):
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
         self._given = solids, fields
         self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(solids[:, BODY] > 0)})
+        others = {near_bit(int(s)) for s in np.flatnonzero(~is_container(solids))}
+        self._container_bits = 0x7FFFFFFF & ~sum(others)
         self._body_of = solids[:, BODY].copy()
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
@@ -381,12 +385,15 @@ class OpenCLBackend(DeviceState):
         reorder = self._until_reorder < 0 or dead > 0
         program = self._program(fine=fine, indexed=not reorder)
         self._place_reach()
-        self._sort(program, grid, min(64, key_bits + (dead > 0)))
+        sorted_bits = min(64, key_bits + (dead > 0))
+        # Short keys share a word with the number of their particle.
+        above = u32(32 if reorder and sorted_bits <= 32 else 0)
+        self._sort(program, grid, sorted_bits, above)
         if reorder:
             self._until_reorder = self.reorder_interval - 1
-            self._reorder(program)
+            self._reorder(program, above)
         self._place_predicted(program)
-        self._build_lists(program, grid)
+        self._build_lists(program, grid, above)
         self._around = None
 
     def _extent(self) -> tuple[list[int], int]:
@@ -423,7 +430,7 @@ class OpenCLBackend(DeviceState):
     def _id_of(self, row: int) -> int:
         return int(self._fetch("material", np.uint32, 4)[row, 3])
 
-    def _sort(self, program: dict[str, Any], grid: Any, bits: int) -> None:
+    def _sort(self, program: dict[str, Any], grid: Any, bits: int, above: Any) -> None:
         b, n, tiles = self._buffers, u32(self._rows), u32(self.tiles)
         self._run(
             program,
@@ -432,16 +439,17 @@ class OpenCLBackend(DeviceState):
             *self._take("x v material key index"),
             n,
             f32(self._dt),
+            above,
             grid,
         )
-        for shift in range(0, bits, self.radix_bits):
+        for shift in map(u32, range(0, bits, self.radix_bits)):
             self._run(
                 program,
                 "sort_count",
                 self.tiles,
                 *self._take("key histogram"),
                 n,
-                u32(shift),
+                shift + above,
                 tiles,
                 group=1,
             )
@@ -452,56 +460,58 @@ class OpenCLBackend(DeviceState):
                 self.tiles,
                 *self._take("key index key2 index2 histogram"),
                 n,
-                u32(shift),
+                shift + above,
+                above,
                 tiles,
                 group=1,
             )
             b["key"], b["key2"] = b["key2"], b["key"]
             b["index"], b["index2"] = b["index2"], b["index"]
 
-    def _reorder(self, program: dict[str, Any]) -> None:
+    def _reorder(self, program: dict[str, Any], above: Any) -> None:
         """Bring particles into sorted order; the dead, sorted last, are left behind."""
         b = self._buffers
         self._rows = self.count
         self._living = None
         self._vorticity_rows = -1
-        for name in ("x", "v", "material"):
-            self._run(
-                program, "reorder", self._rows, b["index"], b[name], b["xp2"], u32(self._rows)
-            )
-            b[name], b["xp2"] = b["xp2"], b[name]
+        data = self._take("key index x v material xp xp2 push")
+        self._run(program, "reorder", self._rows, *data, u32(self._rows), above)
+        for name, free in (("x", "xp"), ("v", "xp2"), ("material", "push")):
+            b[name], b[free] = b[free], b[name]
 
     def _place_predicted(self, program: dict[str, Any]) -> None:
         n = self._rows
-        padded = (n // CLUSTER + 1) * CLUSTER
+        padded = (self._clusters + 1) * CLUSTER
         self._run(
             program,
             "place_predicted",
-            padded,
-            *self._take("x v material index xp xp2 push pressure fluid_fill fill"),
+            max(padded // (CLUSTER if self.vector_lanes else 1), self._slots + 1),
+            *self._take("x v material index xp xp2 push pressure fluid_fill fill rows used"),
             u32(n),
             u32(padded),
+            u32(self._slots),
             u32(self.capacity),
             f32(self._dt),
             self._same,
+            group=self.group,
         )
 
-    def _fill_rows(self, program: dict[str, Any]) -> None:
-        b, n = self._buffers, self._rows
-        self._cl.enqueue_copy(self.queue, b["used"], np.zeros(4, np.uint32))
-        self._run(program, "clear_rows", self._slots + 1, b["rows"], u32(self._slots))
-        self._run(
-            program, "fill_rows", n, *self._take("key rows used"), u32(n), u32(self._slots - 1)
-        )
-
-    def _build_lists(self, program: dict[str, Any], grid: Any) -> None:
-        b, n = self._buffers, self._rows
+    def _build_lists(self, program: dict[str, Any], grid: Any, above: Any) -> None:
+        n = self._rows
         while True:
-            self._fill_rows(program)
+            self._run(
+                program,
+                "fill_rows",
+                n,
+                *self._take("key rows used"),
+                u32(n),
+                u32(self._slots - 1),
+                above,
+            )
             self._run(
                 program,
                 "build_lists",
-                self._clusters,
+                -(-self._clusters // LIST_RUN) if self.vector_lanes else self._clusters,
                 *self._take(
                     "xp material index push rows set_bits list list_range near used solids"
                 ),
@@ -522,13 +532,14 @@ class OpenCLBackend(DeviceState):
                 )
             if 2 * rows > self._slots:
                 self._reserve_rows(rows)
-                continue
-            self.list_used = used
-            if used <= self._list_capacity:
-                break
-            self._reserve_lists(used + used // 4)
-        # Until here it held the sorted coordinates.
-        self._cl.enqueue_fill_buffer(self.queue, b["push"], f32(0), 0, b["push"].size)
+            elif used > self._list_capacity:
+                self._reserve_lists(used + used // 4)
+            else:
+                self.list_used = used
+                return
+            self._run(
+                program, "clear_rows", self._slots + 1, *self._take("rows used"), u32(self._slots)
+            )
 
     def compute_pressure(self, momentum: float, gain: float, to_come: float = 0.0) -> None:
         b, weights = self._buffers, np.array([momentum, gain], f32)
@@ -562,19 +573,21 @@ class OpenCLBackend(DeviceState):
         self._run(self._program(), "add_coarse", n, *self._take("xp pressure coarse"), u32(n))
         return over
 
-    def density_error(self) -> tuple[float, float]:
-        if self._rows == 0:
-            return 0.0, 0.0
+    def measure_error(self) -> None:
         self._run(
             self._program(),
             "sum_compression",
-            self.tiles,
-            *self._take("fill bounds"),
+            self.tiles if self._rows else 0,
+            *self._take("fill compression"),
             u32(self._rows),
             u32(self.tiles),
             group=1,
         )
-        rows = self._fetch("bounds", np.float32, 2, self.tiles).astype(np.float64)
+
+    def density_error(self) -> tuple[float, float]:
+        if self._rows == 0:
+            return 0.0, 0.0
+        rows = self._fetch("compression", np.float32, 2, self.tiles).astype(np.float64)
         return float(rows[:, 0].sum() / self._rows), float(rows[:, 1].max())
 
     def correct_positions(self, first: bool = True) -> None:
@@ -583,21 +596,23 @@ class OpenCLBackend(DeviceState):
             "correct_positions",
             *self._take("fluids wall reach"),
             self._same,
-            *self._take("material xp pressure xp2 push list list_range near solids"),
+            *self._take(
+                "material xp pressure fluid_fill fill xp2 push list list_range near solids"
+            ),
             u32(self._solid_count),
             u32(0x7FFFFFFF & ~self._body_bits),
+            u32(self._container_bits),
             *self._of_bodies("bodies back", u32(self.capacity)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
+            u32(first),
         )
         b["xp"], b["xp2"] = b["xp2"], b["xp"]
         self._acted = ("x", BODY_SLOTS, False)
 
     def update_velocities(self) -> None:
-        self._run(
-            self._program(),
+        self._run_lanes(
             "update_velocities",
-            self._rows,
             *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),
             *self._of_bodies("bodies fluids back", u32(self.capacity)),
@@ -627,6 +642,7 @@ class OpenCLBackend(DeviceState):
         b = self._buffers
         if "vorticity" not in b:
             b["vorticity"] = self._allocate(16 * self.capacity)
+            self._cl.enqueue_fill_buffer(self.queue, b["vorticity"], f32(0), 0, 16 * self.capacity)
         self._run_lanes(
             "compute_vorticity",
             self._same,

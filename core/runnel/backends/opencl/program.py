@@ -20,13 +20,15 @@ from ...solver.calibration import (
 )
 from ...solver.model import Model
 from ..base import SOLID_COLUMNS
+from ..pocl import help_device
 
 SLOT = 12  # uints of a row of cells in the table, as in neighbors.cl
 CLUSTER = 8  # particles that share a neighbour list: the lanes of a vector
-MASKED_ROWS = (1 << 24) - CLUSTER  # most particles whose list entries have room for lane bits
+MASKED_ROWS = (1 << 24) - 2 * CLUSTER  # most particles whose list entries have room for lane bits
 MODERATE = (1e-4, 1e3)  # radii [m] whose eighth power floats hold, with room to spare
 RADIX_BITS_CPU, RADIX_BITS_GPU = 11, 8  # of a sort's pass: few long passes where tiles are few
 ROW_BITS = 5
+LIST_RUN = 16  # clusters whose lists a work-item makes, on CPUs
 FINE_BITS = 3
 
 
@@ -78,6 +80,7 @@ class Programs:
                 "MIXED_FLUIDS": int(len(m.rest_density) > 1),
                 "EXACT": int(m.exact),
                 "ROW_BITS": ROW_BITS,
+                "LIST_RUN": LIST_RUN,
                 "RADIX_BITS": self._radix_bits,
                 "SOLID_COLUMNS": SOLID_COLUMNS,
                 **variant.defines,
@@ -89,7 +92,7 @@ class Programs:
     def _build(self, flags: list[str]) -> dict[str, Any]:
         program = self._cl.Program(self._context, kernels.source())
         try:
-            program.build(options=flags)
+            program.build(options=[*flags, *help_device(self._context.devices[0])])
         except self._cl.RuntimeError as error:
             name = self._context.devices[0].name.strip()
             raise DeviceError(f"{name} could not build the kernels: {error}") from error

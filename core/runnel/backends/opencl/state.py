@@ -78,6 +78,7 @@ class Placed:
     starts: list[int] = field(default_factory=list)  # words; the end of the last one too
     moving: list[int] = field(default_factory=list)  # where fields.packed.moving_words go
     count: int = -1  # rows ahead of them
+    table: bytes = b""  # those rows
 
 
 NOTHING_PLACED = Placed()
@@ -158,6 +159,7 @@ class DeviceState:
         set_bits = np.array([bytes(p).ljust(8, b"\0") for p in places]).view(np.uint64)
         self._buffers["set_bits"] = self._upload(set_bits)
         self._buffers["bounds"] = self._allocate(self.tiles * 32)
+        self._buffers["compression"] = self._allocate(self.tiles * 8)
         self._buffers["histogram"] = self._allocate(self.tiles * 4 << self.radix_bits)
         self._buffers["used"] = self._allocate(16)
         self._buffers["forces"] = self._allocate(16)
@@ -174,7 +176,6 @@ class DeviceState:
             placed = self._place_fields(name, fields, count)
         elif fields:
             placed = self._move_fields(name, fields, placed)
-        self._placed[name] = placed
         table = np.zeros((count, SOLID_COLUMNS), np.float32)
         table[: len(rows)] = rows
         for i in np.flatnonzero(table[:, 0] == FIELD):
@@ -187,7 +188,10 @@ class DeviceState:
             if yields is not None:
                 start = placed.starts[number + 1] - yields.size
                 table[i, 29:30].view(np.uint32)[0] = ahead + start
-        self._cl.enqueue_copy(self.queue, self._buffers[name], table)
+        # Most solids stand still, and a copy waits for the device.
+        if table.tobytes() != placed.table:
+            self._cl.enqueue_copy(self.queue, self._buffers[name], table)
+        self._placed[name] = replace(placed, table=table.tobytes())
 
     def _place_fields(self, name: str, fields: Sequence[SparseField], count: int) -> Placed:
         words: NDArray[np.uint32] = np.zeros(0, np.uint32)
@@ -221,8 +225,8 @@ class DeviceState:
         return replace(placed, fields=tuple(fields))
 
     def _reserve(self, rows: int) -> None:
-        """Room for `rows` particles and ghosts in the last cluster, in steps (P004 7)."""
-        wanted = CAPACITIES[bisect_left(CAPACITIES, rows + CLUSTER)]
+        """Room for `rows` particles and ghosts, in steps (P004 7)."""
+        wanted = CAPACITIES[bisect_left(CAPACITIES, rows + 2 * CLUSTER)]
         if wanted <= self.capacity and wanted * 2 >= self.capacity:
             return
         old, kept = self._buffers, self._rows
@@ -332,7 +336,11 @@ class DeviceState:
         if name == "vorticity" and self._vorticity_rows != self._rows:
             return np.zeros((self.count, 3), np.float32)
         buffer, dtype, width, part = CHANNELS[name]
-        values = self._alive(np.ascontiguousarray(self._fetch(buffer, dtype, width)[:, part]))
+        rows = self._fetch(buffer, dtype, width)
+        if name == "push":  # written near solids only
+            near = self._fetch("near", np.uint32, 1, len(rows) // CLUSTER + 1)
+            rows[np.repeat(near[:, 0] == 0, CLUSTER)[: len(rows)]] = 0
+        values = self._alive(np.ascontiguousarray(rows[:, part]))
         if name == "expiry":
             values[values >= NEVER] = np.inf
         return values

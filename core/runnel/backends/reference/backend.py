@@ -81,6 +81,7 @@ class ReferenceBackend:
         self._arms = np.zeros((0, 3))  # where that acted [m]
         self._coarse = self._smooth = np.zeros(0, np.float32)  # of add_coarse
         self.until_reorder = 0  # in every step
+        self._error = (0.0, 0.0)
         self.close()
 
     # --- particles --------------------------------------------------------------------------
@@ -260,9 +261,12 @@ class ReferenceBackend:
         d["change"] += d["multiplier"] - before
         return over
 
-    def density_error(self) -> tuple[float, float]:
+    def measure_error(self) -> None:
         error = np.maximum(self._data["fill"].astype(np.float64) - 1, 0)
-        return (float(error.mean()), float(error.max())) if len(error) else (0.0, 0.0)
+        self._error = (float(error.mean()), float(error.max())) if len(error) else (0.0, 0.0)
+
+    def density_error(self) -> tuple[float, float]:
+        return self._error
 
     def correct_positions(self, first: bool = True) -> None:
         d, m, near = self._data, self.model, self.neighbors
