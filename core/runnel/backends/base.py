@@ -104,6 +104,12 @@ def is_container(solids: NDArray[Any]) -> NDArray[np.bool_]:
     return hollow_box
 
 
+def may_hold(solids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows act on particles that they did not push: what is sticky, fields, bodies."""
+    holds: NDArray[np.bool_] = (solids[:, 4] != 0) | (solids[:, 0] == FIELD) | (solids[:, BODY] > 0)
+    return holds
+
+
 def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
     """Which rows a fast particle may pass through. Not half spaces and hollows: contact alone finds
     back from there."""

@@ -82,6 +82,9 @@ typedef uint8 lanes_uint;
 #if INLINES_BUILTINS
 #define TO_INT(v) __builtin_convertvector(v, int8)
 #define TO_REAL(v) __builtin_convertvector(v, float8)
+// Eight words, each of a number that counts up below, and one above it.
+#define STORE_WORDS(upper, first, a) \
+    (((__global ulong8 *)(a))[CLUSTER_INDEX] = __builtin_convertvector(upper, ulong8) << 32 | ((ulong8)(0, 1, 2, 3, 4, 5, 6, 7) + (ulong)(first)))
 #else
 #define TO_INT(v) convert_int8_rtz(v)
 #define TO_REAL(v) convert_float8(v)

@@ -296,16 +296,8 @@ inline uint lanes_in_reach(const cluster_t *c, float3 p, float h, uchar *twins)
 // Rows of cells that a box may reach into: at each z, as many neighbouring y as there are lanes.
 #if LANES_IN_VECTOR
 #define ROWS_AT_ONCE 8
-#define LANE_NUMBERS ((int8)(0, 1, 2, 3, 4, 5, 6, 7))
-inline int8 floor_lanes(float8 x)
-{
-    const int8 i = TO_INT(x);
-    return i + (x < TO_REAL(i));  // true is -1
-}
 #else
 #define ROWS_AT_ONCE 1
-#define LANE_NUMBERS 0
-#define floor_lanes(x) floor_int(x)
 #endif
 #define FOR_ROWS(s) for (int z = (s).low.z; z <= (s).high.z; ++z) for (int y = (s).low.y; y <= (s).high.y; y += ROWS_AT_ONCE)
 #define ROW_KEY(row, y, z, s) ((key_x((row) << 3) | key_y(y) | key_z(z) | (s).bits) >> 3)

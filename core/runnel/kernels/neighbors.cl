@@ -21,6 +21,18 @@ inline int floor_int(float x)
     return i - (x < (float)i);
 }
 
+#if LANES_IN_VECTOR
+#define LANE_NUMBERS ((int8)(0, 1, 2, 3, 4, 5, 6, 7))
+inline int8 floor_lanes(float8 x)
+{
+    const int8 i = TO_INT(x);
+    return i + (x < TO_REAL(i));  // true is -1
+}
+#else
+#define LANE_NUMBERS 0
+#define floor_lanes(x) floor_int(x)
+#endif
+
 // Spreads the low 21 bits of v to every third bit (P004 6.2; shifts beat tables on all devices tried).
 inline ulong spread_bits(ulong v)
 {
@@ -55,6 +67,14 @@ inline ulong level_key(int level, const grid_t grid)
 }
 
 // ---- keys -------------------------------------------------------------------------------------
+// Bits of the numbers that have them largest, so far: is_bad() of that tells of them all. Not of the fourth, which is no coordinate.
+inline int4 largest_bits(int4 so_far, float4 v)
+{
+    const int4 bits = as_int4(v) & (int4)(0x7fffffff, 0x7fffffff, 0x7fffffff, 0);
+    return MAX(so_far, bits);
+}
+inline int any_is_bad(int4 largest) { return MAX(MAX(largest.x, largest.y), largest.z) >= 0x7f800000; }
+
 // v += dt a (see forces.cl), then the extent of the predicted cells per tile, then keys.
 __kernel void predicted_bounds(
     __global const float4 *x_in, __global const float4 *v_in,
@@ -64,15 +84,19 @@ __kernel void predicted_bounds(
     const uint tile = get_global_id(0);
     if (tile >= tiles) return;
     const uint begin = (uint)((ulong)count * tile / tiles), end = (uint)((ulong)count * (tile + 1) / tiles);
-    float3 low = (float3)(1e30f), high = (float3)(-1e30f);
-    int bad = INT_MAX;
+    float4 low = (float4)(1e30f), high = (float4)(-1e30f);
+    int4 largest = (int4)(0);
     for (uint i = begin; i < end; ++i) {
-        if (x_in[i].w < 0.0f) continue;  // dead
-        const float3 p = x_in[i].xyz + dt * v_in[i].xyz;
-        if (is_bad(p.x) || is_bad(p.y) || is_bad(p.z)) { bad = MIN(bad, (int)i); continue; }
-        low.x = MIN(low.x, p.x); low.y = MIN(low.y, p.y); low.z = MIN(low.z, p.z);
-        high.x = MAX(high.x, p.x); high.y = MAX(high.y, p.y); high.z = MAX(high.z, p.z);
+        const float4 x = x_in[i], p = x + dt * v_in[i];
+        if (x.w < 0.0f) continue;  // dead
+        largest = largest_bits(largest, p);
+        low = MIN(low, p);
+        high = MAX(high, p);
     }
+    int bad = INT_MAX;
+    if (any_is_bad(largest))  // the host gives up, and says which
+        for (uint i = begin; i < end && bad == INT_MAX; ++i)
+            if (x_in[i].w >= 0.0f && any_is_bad(largest_bits((int4)(0), x_in[i] + dt * v_in[i]))) bad = (int)i;
     // Saturated: the host refuses extents of more than 2^21 cells before they are used.
     low = clamp(low * inverse_cell, -1e9f, 1e9f);
     high = clamp(high * inverse_cell, -1e9f, 1e9f);
@@ -86,34 +110,53 @@ __kernel void predicted_bounds(
 // (above = 32, else 0).
 #define KEY_OF(word, above) ((word) >> (above))
 
-__kernel void make_keys(
+inline ulong key_of(int x, int y, int z, int level, int fine, const grid_t grid)
+{
+    return ((key_x(x) | key_y(y) | key_z(z) | level_key(level, grid)) << FINE_BITS) | (ulong)fine;
+}
+
+LANES_KERNEL void make_keys(
     __global const float4 *x_in, __global const float4 *v_in, __global const float4 *material_in,
     __global ulong *key_out, __global uint *index_out,
     const uint count, const float dt, const uint above, const grid_t grid)
 {
-    const uint i = get_global_id(0);
-    if (i >= count) return;
-    if (above == 0) index_out[i] = i;
-    const ulong below = above ? (ulong)i : 0UL;
-    if (x_in[i].w < 0.0f) {  // dead: sorts behind all others
-        key_out[i] = (EMPTY_KEY << above) | below;
+    if (CLUSTER_INDEX * CLUSTER >= count) return;
+    const rows_t x = LOAD_ROWS(x_in), v = LOAD_ROWS(v_in);
+    lanes_mask level = (lanes_mask)0;
+    real scale = (real)grid.inverse_cell;
+#if LEVELS > 1
+    const real h = LOAD(material_in, x);
+    FOR_LANES {
+        FLAG_OF(level) = level_of(LANE_OF(h), grid.inverse_cell);
+        LANE_OF(scale) = grid.inverse_cell * (float)(1 << FLAG_OF(level));
+    }
+#endif
+    const real ux = fused((real)dt, v.x, x.x) * scale;
+    const lanes_mask wx = floor_lanes(ux);
+    const lanes_mask cx = wx - ((lanes_mask)grid.low_x << level);
+    const lanes_mask cy = floor_lanes(fused((real)dt, v.y, x.y) * scale) - ((lanes_mask)grid.low_y << level);
+    const lanes_mask cz = floor_lanes(fused((real)dt, v.z, x.z) * scale) - ((lanes_mask)grid.low_z << level);
+    const lanes_mask in_cell = TO_INT((ux - TO_REAL(wx)) * (float)(1 << FINE_BITS));
+    const lanes_mask fine = MAX((lanes_mask)0, MIN(in_cell, (lanes_mask)((1 << FINE_BITS) - 1)));
+#ifdef STORE_WORDS
+    // Where a scene spans two blocks of cells at most along each axis, there are no bits to spread.
+    if (LEVELS == 1 && above && !ANY_LANE((cx | cy | cz) >> (ROW_BITS + 1) != 0 | x.w < 0.0f)) {
+        const lanes_mask block = (cx >> ROW_BITS) | (cy >> ROW_BITS << 1) | (cz >> ROW_BITS << 2);
+        const lanes_mask cell = (cx & ROW_MASK) | (cy & ROW_MASK) << ROW_BITS | (cz & ROW_MASK) << 2 * ROW_BITS | block << 3 * ROW_BITS;
+        STORE_WORDS(cell << FINE_BITS | fine, CLUSTER * CLUSTER_INDEX, key_out);
         return;
     }
-    const float3 p = x_in[i].xyz + dt * v_in[i].xyz;
-    const int level = level_of(material_in[i].x, grid.inverse_cell);
-    const float scale = grid.inverse_cell * (float)(1 << level);
-    const float ux = p.x * scale;
-    const int cx = floor_int(ux);
-    const ulong cell = key_x(cx - (grid.low_x << level)) | key_y(floor_int(p.y * scale) - (grid.low_y << level))
-        | key_z(floor_int(p.z * scale) - (grid.low_z << level)) | level_key(level, grid);
-#if FINE_BITS > 0
-    int fine = (int)((ux - (float)cx) * (float)(1 << FINE_BITS));
-    fine = MAX(0, MIN(fine, (1 << FINE_BITS) - 1));
-    const ulong key = (cell << FINE_BITS) | (ulong)fine;
-#else
-    const ulong key = cell;
 #endif
-    key_out[i] = (key << above) | below;
+    FOR_LANES {
+        const uint i = LANE_PARTICLE;
+        if (i >= count) continue;
+        if (above == 0) index_out[i] = i;
+        const ulong below = above ? (ulong)i : 0UL;
+        // Dead: behind all others.
+        const ulong key = LANE_OF(x.w) < 0.0f ? EMPTY_KEY
+            : key_of(FLAG_OF(cx), FLAG_OF(cy), FLAG_OF(cz), FLAG_OF(level), FLAG_OF(fine), grid);
+        key_out[i] = (key << above) | below;
+    }
 }
 
 // ---- stable radix sort, least significant digit first; one work-item per tile ---------------------

@@ -301,6 +301,7 @@ LANES_KERNEL void update_velocities(
 #if BODIES
     __global const float8 *fluids_in, __global float4 *back_out, const uint stride,
 #endif
+    const uint holding,  // bits of solids that may act on what they did not push
     const uint count, const float dt, const float rest_speed, const uint stopped)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
@@ -311,10 +312,16 @@ LANES_KERNEL void update_velocities(
     real3_t velocity = {was.x + (to.x - fused(span, was.x, from.x)) * inverse_dt, was.y + (to.y - fused(span, was.y, from.y)) * inverse_dt,
                         was.z + (to.z - fused(span, was.z, from.z)) * inverse_dt};
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
-    if (near) {
+    lanes_mask met = (lanes_mask)(near & holding ? -1 : 0);
+    if (near && !(near & holding)) {
+        const rows_t pushed = LOAD_ROWS(push_in);
+        met = pushed.x != 0.0f | pushed.y != 0.0f | pushed.z != 0.0f;
+        if (stopped) met |= was.w != 0.0f;
+    }
+    if (ANY_LANE(met)) {
         FOR_LANES {
             const uint i = LANE_PARTICLE;
-            if (i >= count) continue;
+            if (i >= count || !FLAG_OF(met)) continue;
             const float h = material_in[i].x;
             const float3 at = (float3)(LANE_OF(to.x), LANE_OF(to.y), LANE_OF(to.z));
             const float3 before = (float3)(LANE_OF(was.x), LANE_OF(was.y), LANE_OF(was.z));
@@ -489,16 +496,20 @@ LANES_KERNEL void survey(
     const uint begin = (uint)((ulong)count * tile / tiles), end = (uint)((ulong)count * (tile + 1) / tiles);
     float fastest = 0.0f;
     uint bad = UINT_MAX, dead = 0, speeds[SPEED_BINS];
+    int4 largest = (int4)(0);
     for (uint bin = 0; bin < SPEED_BINS; ++bin) speeds[bin] = 0;
     for (uint i = begin; i < end; ++i) {
         const float4 v = v_in[i], x = x_in[i];
-        if (is_bad(x.x) || is_bad(x.y) || is_bad(x.z) || is_bad(v.x) || is_bad(v.y) || is_bad(v.z)) bad = MIN(bad, i);
+        largest = largest_bits(largest_bits(largest, x), v);
         if (x.w < 0.0f) { ++dead; continue; }
         const float square = v.x * v.x + v.y * v.y + v.z * v.z;
         fastest = MAX(fastest, square);
         const int bin = (int)(as_uint(square) >> 22) - FIRST_SPEED;
         speeds[MAX(0, MIN(bin, SPEED_BINS - 1))]++;
     }
+    if (any_is_bad(largest))
+        for (uint i = begin; i < end && bad == UINT_MAX; ++i)
+            if (any_is_bad(largest_bits(largest_bits((int4)(0), x_in[i]), v_in[i]))) bad = i;
     tile_out[tile] = (float4)(fastest, as_float(bad), as_float(dead), 0.0f);
     for (uint bin = 0; bin < SPEED_BINS; ++bin) speeds_out[tile * SPEED_BINS + bin] = speeds[bin];
 }

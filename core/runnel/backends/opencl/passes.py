@@ -24,6 +24,7 @@ from ..base import (
     can_be_passed,
     fastest_point,
     is_container,
+    may_hold,
     near_bit,
 )
 from .program import (
@@ -184,6 +185,8 @@ class OpenCLBackend(DeviceState):
         self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(solids[:, BODY] > 0)})
         others = {near_bit(int(s)) for s in np.flatnonzero(~is_container(solids))}
         self._container_bits = 0x7FFFFFFF & ~sum(others)
+        holds = may_hold(solids)
+        self._holding_bits = sum({near_bit(int(s)) for s in np.flatnonzero(holds)})
         self._body_of = solids[:, BODY].copy()
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
@@ -435,7 +438,7 @@ class OpenCLBackend(DeviceState):
         self._run(
             program,
             "make_keys",
-            self._rows,
+            self._clusters * (1 if self.vector_lanes else CLUSTER),
             *self._take("x v material key index"),
             n,
             f32(self._dt),
@@ -616,6 +619,7 @@ class OpenCLBackend(DeviceState):
             *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),
             *self._of_bodies("bodies fluids back", u32(self.capacity)),
+            u32(self._holding_bits),
             u32(self._rows),
             f32(self._dt),
             f32(self._rest_speed),
