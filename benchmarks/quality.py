@@ -82,9 +82,15 @@ class Case:
         return f"{name}, support {self.support or 4.4:g}" if self.solver == "runnel" else name
 
 
-def cases(quick: bool) -> list[Case]:
+def cases(quick: bool, few: bool) -> list[Case]:
     """Runnel and its peers in turns."""
-    if quick:
+    if few:
+        ours = [Case("runnel", rate, 4, support=4.0) for rate in (192, 200, 216, 240)]
+        ours += [Case("runnel", 240, 4), Case("runnel", None), Case("runnel", None, support=4.0)]
+        peers = [Case("PBF", 240, 2), Case("PBF", 240, 4), Case("PBF", 240, tolerance=1.0)]
+        peers += [Case("DFSPH", 240, tolerance=t) for t in (1.0, 0.05)]
+        peers += [Case("DFSPH", 120, tolerance=1.0), Case("DFSPH", None, tolerance=1.0, cfl=2.0)]
+    elif quick:
         ours = [Case("runnel", 240, 4, support=4.0), Case("runnel", None)]
         peers = [Case("PBF", 240, 4), Case("DFSPH", 240, tolerance=0.05)]
     else:
@@ -172,7 +178,7 @@ def judge(found: dict[str, Any], scene: str, setup: Setup, looks: list[float]) -
 
 def measure(scene: str, args: argparse.Namespace, python: Path | None) -> list[tuple[Case, Row]]:
     rows = Rows(args.out / f"quality_{scene}.jsonl", args.fresh)
-    wanted = [case for case in cases(args.quick) if case.solver == "runnel" or python]
+    wanted = [case for case in cases(args.quick, args.few) if case.solver == "runnel" or python]
     size = args.side if scene == "dam" else f"{args.width}x{args.layers}"
     measured = []
     for k, case in enumerate(wanted):
@@ -275,6 +281,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--width", type=int, default=16, help="tank: particles across")
     parser.add_argument("--layers", type=int, default=80, help="tank: particles in 2 m of depth")
     parser.add_argument("--quick", action="store_true", help="four settings, small scenes")
+    parser.add_argument("--few", action="store_true", help="settings near the limits of target 2")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--wall", type=float, default=1200.0, help="of one run of a peer [s]")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
