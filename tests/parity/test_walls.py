@@ -173,7 +173,9 @@ def test_fields_that_were_clear_when_asked_are_met_later_in_the_step(make_backen
     settings = FieldSettings(voxel=voxel, band=2.2 * D + 2 * voxel)
     plate = field_of_mesh(cube((-0.5, -0.5, -0.2), 1.0), settings)
     crowd = np.random.default_rng(2).uniform(0, 0.3 * D, (4, 3)) + np.array([0, 0, 0.8 + 1.3 * h])
-    x = np.concatenate([crowd + [a, b, 0] for a in (-0.3, 0, 0.3) for b in (-0.3, 0, 0.3)])
+    x = np.concatenate(
+        [crowd + np.array([a, b, 0]) for a in (-0.3, 0, 0.3) for b in (-0.3, 0, 0.3)]
+    )
     model = make_model()
     twins = Twins(make_backend(model), ReferenceBackend(model))
     twins.both("load", channels(x, D))
