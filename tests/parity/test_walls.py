@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from runnel.backends.base import BOX, CYLINDER, FIELD, PLANE, SPHERE
+from runnel.backends.base import (
+    BODY,
+    BOX,
+    CYLINDER,
+    FIELD,
+    PLANE,
+    SPHERE,
+    field_bits,
+    near_bit,
+)
 from runnel.backends.reference import ReferenceBackend
 from runnel.backends.reference.solids import signed_distances
 from runnel.fields.grid import FieldSettings
@@ -275,3 +284,16 @@ def test_particle_in_the_middle_of_a_ball_stays_in_its_plane(axis, make_backend)
     at = by_id(twins.device, "position")[1][0]
     assert at[axis] == 0
     assert np.linalg.norm(at) > 0.1 + 0.499 * D
+
+
+def test_fields_are_known_by_bits_of_their_own():
+    """Of many solids some share a bit: then none of the fields is passed by."""
+    ball, mesh, tank = (solid(kind, (1.0, 1.0, 1.0)) for kind in (SPHERE, FIELD, BOX))
+    assert field_bits(np.array([tank, mesh, ball, mesh])) == 0b1010
+    moved = mesh.copy()
+    moved[BODY] = 1
+    assert field_bits(np.array([mesh, moved])) == 0b1
+    many = [ball] * 40
+    assert field_bits(np.array([mesh, *many])) == 0b1
+    assert field_bits(np.array([*many, mesh])) == 0
+    assert field_bits(np.array([mesh] * 40)) == sum({near_bit(s) for s in range(40)})
