@@ -296,10 +296,9 @@ inline float3 wall_response(
 
 LANES_KERNEL void update_velocities(
     __global const float4 *material_in, __global float4 *xp, __global const float *pressure_in,
-    __global const float4 *push_in, __global const float *clear_in, __global const uint *near_in,
+    __global const float4 *push_in, __global const uint *near_in,
     __global float4 *x, __global float4 *v,
-    __global const float *solids, const uint solid_count, const uint known,  // bits of those that `clear` tells of, walls.cl
-    BODY_TABLE
+    __global const float *solids, const uint solid_count, BODY_TABLE
 #if BODIES
     __global const float8 *fluids_in, __global float4 *back_out, const uint stride,
 #endif
@@ -312,8 +311,7 @@ LANES_KERNEL void update_velocities(
     const real inverse_dt = (real)(1.0f / dt), span = (real)dt;
     real3_t velocity = {was.x + (to.x - fused(span, was.x, from.x)) * inverse_dt, was.y + (to.y - fused(span, was.y, from.y)) * inverse_dt,
                         was.z + (to.z - fused(span, was.z, from.z)) * inverse_dt};
-    const uint all_near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
-    const uint near = all_near & known ? solids_within(all_near, known, LOAD_FLOAT(clear_in), LOAD(material_in, x)) : all_near;
+    const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
     if (near) {
         FOR_LANES {
             const uint i = LANE_PARTICLE;

@@ -623,9 +623,8 @@ class OpenCLBackend(DeviceState):
     def update_velocities(self) -> None:
         self._run_lanes(
             "update_velocities",
-            *self._take("material xp pressure push index2 near x v solids"),
+            *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),
-            u32(0 if self._body_count else self._known_bits),
             *self._of_bodies("bodies fluids back", u32(self.capacity)),
             u32(self._rows),
             f32(self._dt),
