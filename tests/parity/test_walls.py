@@ -7,11 +7,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from runnel.backends.base import BOX, CYLINDER, PLANE, SPHERE
+from runnel.backends.base import (
+    BODY,
+    BOX,
+    CYLINDER,
+    FIELD,
+    PLANE,
+    SPHERE,
+    field_bits,
+    near_bit,
+)
 from runnel.backends.reference import ReferenceBackend
 from runnel.backends.reference.solids import signed_distances
+from runnel.fields.grid import FieldSettings
+from runnel.fields.rasterize import field_of_mesh
+from runnel.meshes import Mesh
 from tests.parity.compare import Twins, by_id
 from tests.parity.scenes import SOLIDS, Case, fields
+from tests.unit.field_meshes import cube
 from tests.unit.reference_setup import NO_FORCES, NO_GRAVITY, channels, make_model, solid
 
 D, DT = 0.02, 0.002
@@ -163,6 +176,76 @@ def test_long_ways_end_at_walls_they_did_not_start_near(make_backend):
     assert by_id(twins.device, "predicted")[1][:, 2].min() >= 0.499 * D
 
 
+def test_fields_that_were_clear_when_asked_are_met_later_in_the_step(make_backend):
+    """Crowds beyond h of a field: they stay there at first, then throw each other onto it."""
+    h, voxel = 2 * D, 0.75 * D
+    settings = FieldSettings(voxel=voxel, band=2.2 * D + 2 * voxel)
+    plate = field_of_mesh(cube((-0.5, -0.5, -0.2), 1.0), settings)
+    crowd = np.random.default_rng(2).uniform(0, 0.3 * D, (4, 3)) + np.array([0, 0, 0.8 + 1.3 * h])
+    x = np.concatenate(
+        [crowd + np.array([a, b, 0]) for a in (-0.3, 0, 0.3) for b in (-0.3, 0, 0.3)]
+    )
+    model = make_model()
+    twins = Twins(make_backend(model), ReferenceBackend(model))
+    twins.both("load", channels(x, D))
+    twins.both("set_solids", solid(FIELD, (1.0,), friction=0.3)[None], [plate])
+    twins.both("predict", DT, NO_GRAVITY, NO_FORCES)
+    twins.both("find_neighbors")
+    for k, gain in enumerate((1e-3, 1e-3, 16.0)):
+        twins.both("compute_pressure", 0.0, gain)
+        twins.both("correct_positions", k == 0)
+    twins.agree("places", "predicted", PLACE * D)
+    twins.agree("push", "push", PLACE * D)
+    twins.both("update_velocities")
+    twins.agree("velocities", "velocity", PLACE * D / DT)
+    after = by_id(twins.device, "position")[1][:, 2] - 0.8
+    assert (after < 0.6 * D).sum() >= 9
+    assert after.min() > 0.49 * D
+
+
+def test_long_ways_in_a_crevice_end_at_the_wall_across(make_backend):
+    """Between two sheets, a particle wide: the nearer one does not tell of the other."""
+    voxel = 0.75 * D
+    half = 1.6 * voxel  # 0.6 voxels free on each side of the middle
+    corners = [[x, y, z] for x in (-half, half) for y in (-0.5, 0.5) for z in (-0.5, 0.5)]
+    sheets = Mesh(np.array(corners), np.array([[0, 1, 2], [1, 3, 2], [4, 5, 6], [5, 7, 6]]))
+    settings = FieldSettings(voxel=voxel, band=2.2 * D + 2 * voxel, mode="shell", thickness=voxel)
+    # Pairs beside the middle that throw each other across it.
+    pair = np.array([[0.1, 0, 0], [0.3, 0, 0]]) * voxel
+    x = np.concatenate([s * pair + [0, y, 0] for s in (-1, 1) for y in np.linspace(-0.4, 0.4, 9)])
+    model = make_model()
+    twins = Twins(make_backend(model), ReferenceBackend(model))
+    twins.both("load", channels(x, D))
+    twins.both("set_solids", solid(FIELD, (1.0,))[None], [field_of_mesh(sheets, settings)])
+    twins.both("predict", DT, NO_GRAVITY, NO_FORCES)
+    twins.both("find_neighbors")
+    twins.both("compute_pressure", 0.0, 10.0)
+    twins.both("correct_positions")
+    twins.agree("places", "predicted", PLACE * D)
+    after = by_id(twins.device, "predicted")[1]
+    assert abs(after[:, 0]).max() < half - 0.2 * voxel
+
+
+def test_what_is_jammed_does_not_fly_through_a_sheet(make_backend):
+    """A little within the surface, and fast enough to come out on the other side."""
+    voxel = 0.75 * D
+    corners = [[-0.5, -0.5, 0], [0.5, -0.5, 0], [0.5, 0.5, 0], [-0.5, 0.5, 0]]
+    sheet = Mesh(np.array(corners), np.array([[0, 1, 2], [0, 2, 3]]))
+    settings = FieldSettings(voxel=voxel, band=2.2 * D + 2 * voxel, mode="shell", thickness=voxel)
+    depth = np.linspace(0.05, 0.45, 9) * D / 2
+    x = np.stack((np.linspace(-0.4, 0.4, 9), np.full(9, 0.01), voxel - depth), axis=1)
+    v = np.tile([0.5, 0.2, -3 * D / DT], (9, 1))
+    model = make_model()
+    twins = Twins(make_backend(model), ReferenceBackend(model))
+    twins.both("load", channels(x, D, velocity=v))
+    twins.both("set_solids", solid(FIELD, (1.0,))[None], [field_of_mesh(sheet, settings)])
+    twins.both("predict", DT, NO_GRAVITY, NO_FORCES)
+    twins.both("stop_at_solids")
+    twins.agree("velocities", "velocity", PLACE * D / DT)
+    there = x + DT * by_id(twins.device, "velocity")[1]
+    assert there[:, 2].min() > 0.5 * voxel
+
+
 def test_many_solids(make_backend):
     """More than there are bits to remember which of them are near."""
     rng = np.random.default_rng(9)
@@ -201,3 +284,16 @@ def test_particle_in_the_middle_of_a_ball_stays_in_its_plane(axis, make_backend)
     at = by_id(twins.device, "position")[1][0]
     assert at[axis] == 0
     assert np.linalg.norm(at) > 0.1 + 0.499 * D
+
+
+def test_fields_are_known_by_bits_of_their_own():
+    """Of many solids some share a bit: then none of the fields is passed by."""
+    ball, mesh, tank = (solid(kind, (1.0, 1.0, 1.0)) for kind in (SPHERE, FIELD, BOX))
+    assert field_bits(np.array([tank, mesh, ball, mesh])) == 0b1010
+    moved = mesh.copy()
+    moved[BODY] = 1
+    assert field_bits(np.array([mesh, moved])) == 0b1
+    many = [ball] * 40
+    assert field_bits(np.array([mesh, *many])) == 0b1
+    assert field_bits(np.array([*many, mesh])) == 0
+    assert field_bits(np.array([mesh] * 40)) == sum({near_bit(s) for s in range(40)})

@@ -254,6 +254,23 @@ class TestEnvironment:
         devices.prepare_environment()
         assert os.environ["POCL_MAX_PTHREAD_COUNT"] == os.environ["NUMBA_NUM_THREADS"] == "3"
 
+    def test_threads_of_numba_that_run_already(self) -> None:
+        code = (
+            "import numba\n"
+            "from runnel.backends import devices\n"
+            "numba.get_num_threads()  # launches them: two\n"
+            "devices.prepare_environment()\n"
+            "numba.njit(lambda: 1)()  # reads the environment anew\n"
+            "print(numba.get_num_threads())"
+        )
+        environment = {
+            **os.environ, "RUNNEL_THREADS": "1", "NUMBA_NUM_THREADS": "2",
+            "PYTHONPATH": str(ROOT / "core"),
+        }  # fmt: skip
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.stdout.strip() == "1", done.stderr
+
     @pytest.mark.parametrize("threads", ["0", "-2", "many", "1.5"])
     def test_a_bad_thread_count_is_named(
         self, monkeypatch: pytest.MonkeyPatch, threads: str

@@ -110,6 +110,14 @@ def may_hold(solids: NDArray[Any]) -> NDArray[np.bool_]:
     return holds
 
 
+def field_bits(solids: NDArray[Any]) -> int:
+    """Bits of the fields that no body moves, in a mask; 0 if others have one of these bits too."""
+    fields = (solids[:, 0] == FIELD) & (solids[:, BODY] == 0)
+    own = {near_bit(int(s)) for s in np.flatnonzero(fields)}
+    others = {near_bit(int(s)) for s in np.flatnonzero(~fields)}
+    return 0 if own & others else sum(own)
+
+
 def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
     """Which rows a fast particle may pass through. Not half spaces and hollows: contact alone finds
     back from there."""

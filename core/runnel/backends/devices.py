@@ -133,7 +133,7 @@ def prepare_environment() -> None:
             raise DeviceError(f"RUNNEL_THREADS is {threads!r}, must be a whole number above 0.")
         os.environ["POCL_MAX_PTHREAD_COUNT"] = threads
         os.environ["CL_CONFIG_CPU_TBB_NUM_WORKERS"] = threads  # Intel's runtime
-        os.environ["NUMBA_NUM_THREADS"] = threads
+        _limit_numba(int(threads))
     if "POCL_CACHE_DIR" not in os.environ:
         # PoCL hides its device if the default folder cannot be written.
         folder = cache_folder() / "pocl"
@@ -143,6 +143,15 @@ def prepare_environment() -> None:
     os.environ.setdefault("PATH", os.defpath)  # what the C library assumes; clang does not
     if linker.needed(_system_path()):
         _use_own_linker()
+
+
+def _limit_numba(threads: int) -> None:
+    """Once its threads run, numba refuses another number of them: then not all of them work."""
+    parallel = sys.modules.get("numba.np.ufunc.parallel")
+    if parallel is None or not parallel._is_initialized:
+        os.environ["NUMBA_NUM_THREADS"] = str(threads)
+    else:
+        parallel.set_num_threads(min(threads, parallel.get_thread_count()))
 
 
 def _own_bin() -> Path:

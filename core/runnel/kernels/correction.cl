@@ -96,12 +96,13 @@ LANES_KERNEL void correct_positions(
     // state
     __global const float4 *material_in, __global const float4 *xp_in, __global const float *pressure_in,
     __global const float *fluid_fill_in, __global const float *fill_in,
-    __global float4 *xp_out, __global float4 *push,  // xp_out: until then what walls.cl kept
+    __global float4 *xp_out, __global float4 *push, __global float *clear,  // xp_out: until then what walls.cl kept
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
     __global const float *solids, const uint solid_count,
     const uint fixed, const uint telling,  // bits of those that no body moves; of those whose share tells that they are near
+    const uint known,  // of those that `clear` tells of, walls.cl
     BODY_TABLE
 #if BODIES
     __global float4 *back_out, const uint stride,
@@ -141,14 +142,17 @@ LANES_KERNEL void correct_positions(
     const uint near = near_in[CLUSTER_INDEX];
     const int near_bodies = (near & ~(fixed | TWIN_BIT)) != 0;
     const real way2 = dx * dx + dy * dy + dz * dz;
-    // Where no share of a wall in the density is to be seen, those that tell are at least 0.85 h off: only a long way meets one.
+    const real off_fields = clear_lanes(clear, near, known);
+    const uint felt = solids_within(near, known, off_fields, h);
+    // Where no share of a wall in the density is to be seen, those that tell are at least 0.85 h off, and fields h: only a long way meets one.
     const real free_way = h * (0.85f - 1.01f / SUPPORT);
-    const int passes_by = !(near & ~telling)
+    const int passes_by = !(felt & ~telling)
         && !ANY_LANE(LOAD_FLOAT(fill_in) != LOAD_FLOAT(fluid_fill_in) | way2 >= free_way * free_way);
     if (near && !near_bodies && !passes_by) {
         const real3_t from = {x, y, z};  // where the pressure was measured
         real3_t by = {dx, dy, dz}, slope;
-        walls_share(solids, solid_count, near, wall_in, from, h, inverse_h, xp_out, &slope, &by);
+        real unused = (real)FAR;
+        walls_share(solids, solid_count, felt, wall_in, from, h, inverse_h, xp_out, &unused, &slope, &by);
         if (near & TWIN_BIT) {
             FOR_LANES {
                 if (LANE_PARTICLE >= count) continue;
@@ -159,8 +163,9 @@ LANES_KERNEL void correct_positions(
         const real mirrored = 2.0f * mirrored_pressure(LOAD_FLOAT(pressure_in), p) / rho0;
         const real3_t before = {x + by.x, y + by.y, z + by.z};
         real3_t moved = {before.x + mirrored * slope.x, before.y + mirrored * slope.y, before.z + mirrored * slope.z};
-        moved = hold_back_lanes(solids, solid_count, near, from, moved, h / SUPPORT);
-        moved = put_off_walls(solids, solid_count, near, moved, contact_lanes(h, IDS_I));
+        const uint met = solids_within(near, known, off_fields - longer_way(moved.x - x, moved.y - y, moved.z - z), 1.01f / SUPPORT * h);
+        moved = hold_back_lanes(solids, solid_count, met, from, moved, h / SUPPORT);
+        moved = put_off_walls(solids, solid_count, met, moved, contact_lanes(h, IDS_I));
         dx = moved.x - x; dy = moved.y - y; dz = moved.z - z;
         const real3_t change = {moved.x - before.x, moved.y - before.y, moved.z - before.z};
         rows_t pushed = {change.x, change.y, change.z, (real)0.0f};
@@ -213,6 +218,7 @@ LANES_KERNEL void correct_positions(
         }
     }
 #endif
+    if (near & known) STORE_FLOAT(off_fields - longer_way(dx, dy, dz), clear);
     const rows_t moved_to = {x + dx, y + dy, z + dz, p};  // p: the next iteration's momentum
     STORE_ROWS(moved_to, xp_out);
 }

@@ -43,11 +43,12 @@ LANES_KERNEL void compute_pressure(
     __global const float8 *fluids_in, __global const float4 *wall_in, const float2 same,
     // state
     __global const float4 *material_in, __global float4 *xp,
-    __global float *pressure, __global float *fluid_fill_out, __global float *fill_out, __global float4 *kept_out,
+    __global float *pressure, __global float *fluid_fill_out, __global float *fill_out, __global float4 *kept_out, __global float *clear,
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
     __global const float *solids, const uint solid_count, const uint fixed,  // bits of those that no body moves
+    const uint fields, const uint known,  // walls.cl: bits of fields; the same once `clear` tells of them, not in the first iteration
     BODY_TABLE
     const uint count, const float2 weights, const float tension,
     // solver/coarse.py: what long waves add in each iteration, their compression, how much of that is still to come
@@ -84,7 +85,10 @@ LANES_KERNEL void compute_pressure(
     if (near && !(near & ~fixed)) {
         const real3_t at = {x, y, z};
         real3_t slope;
-        fill += walls_share(solids, solid_count, near, wall_in, at, h, inverse_h, kept_out, &slope, 0);
+        const uint felt = solids_within(near, known, clear_lanes(clear, near, known), h);
+        real least = (real)FAR;
+        fill += walls_share(solids, solid_count, felt, wall_in, at, h, inverse_h, kept_out, &least, &slope, 0);
+        if (felt & fields) STORE_FLOAT(least, clear);
 #if EXACT
         gx += slope.x; gy += slope.y; gz += slope.z;
 #endif

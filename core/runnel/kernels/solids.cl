@@ -316,19 +316,34 @@ inline int can_be_passed(__global const float *s)
     return kind == FIELD || IS_SHELL(s) || (kind != PLANE && s[1] > 0.0f);
 }
 
+// What of a way from x a solid leaves. As far as its surface is, nothing is in the way; from there it is looked at again, since in a
+// crevice the nearest wall does not tell of the one across.
+#define HOLD_LOOKS 16  // half radii, in the narrowest
+inline float3 held_way(__global const float *row, float3 x, float3 by, float radius REACTION_ARGUMENT)
+{
+    float3 gone = (float3)(0.0f);
+    for (int look = 0; look < HOLD_LOOKS; ++look) {
+        float3 n;
+        const float room = MAX(solid_distance(row, x + gone, &n), 0.0f), into = -dot3(by, n);
+        if (into > room) {
+            by += (into - room) * n;
+            REACT(row, (into - room) * n);
+        }
+        const float left = length3(by), free = MAX(room, 0.5f * radius);
+        if (left <= free) return gone + by;
+        gone += free / left * by;
+        by -= free / left * by;
+    }
+    return gone;
+}
+
 // A long correction by the fluid ends at the surface it leads to: a thin wall must not be jumped over.
 inline float3 hold_back(__global const float *solids, uint solid_count, uint near, float3 x, float3 by, float radius REACTION_ARGUMENT)
 {
     if (dot3(by, by) < 0.25f * radius * radius) return by;
     for (uint s = 0; s < solid_count; ++s) {
         __global const float *row = solids + s * SOLID_COLUMNS;
-        if (!IS_NEAR(near, s) || !can_be_passed(row)) continue;
-        float3 n;
-        const float room = MAX(solid_distance(row, x, &n), 0.0f), into = -dot3(by, n);
-        if (into > room) {
-            by += (into - room) * n;
-            REACT(row, (into - room) * n);
-        }
+        if (IS_NEAR(near, s) && can_be_passed(row)) by = held_way(row, x, by, radius PASS_REACTION);
     }
     return by;
 }

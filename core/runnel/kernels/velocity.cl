@@ -71,6 +71,7 @@ __kernel void follow(
 #define MARCH_STEPS 96
 #define MARCH_GAP 0.5f    // of the radius: as near as that, the surface is reached
 #define MARCH_LEAST 0.25f  // of the radius: no step is shorter
+#define MARCH_DEEPEST -0.5f  // of the radius: what is jammed that deep still has a side to stay on
 
 #define MARCH_GROUP 8U    // particles of a work-item: those side by side in memory mostly are so in space
 #define MARCH_SOLIDS 32U  // that may be near them; if there are more, all are looked at
@@ -127,7 +128,7 @@ inline int is_fast(__global const float *solids, const ahead_t *ahead, float3 p,
         if (length <= radius || solid_clearance(row, p + u) >= length + radius) continue;
         float3 n;
         const float phi = solid_distance(row, p + u, &n);
-        if (phi > 0.0f && phi < length + radius) return 1;
+        if (phi > MARCH_DEEPEST * radius && phi < length + radius) return 1;
     }
     return 0;
 }

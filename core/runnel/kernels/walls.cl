@@ -10,6 +10,26 @@
 #define GATHER_INTS(a, k) (int)(a)[k]
 #endif
 
+// Two neighbours along x, each with both its numbers, lie side by side: a load for each lane.
+typedef struct { real distance, wall, next_distance, next_wall; } pairs_t;
+#if LANES_IN_VECTOR && INLINES_BUILTINS
+typedef float4 __attribute__((aligned(4))) loose_float4;
+#define FOUR_AT(a, k) (*(__global const loose_float4 *)((a) + (k)))
+FORCE_INLINE pairs_t pairs_at(__global const float *a, lanes_mask k)
+{
+    const float16 low = (float16)(FOUR_AT(a, k.s0), FOUR_AT(a, k.s1), FOUR_AT(a, k.s2), FOUR_AT(a, k.s3));
+    const float16 high = (float16)(FOUR_AT(a, k.s4), FOUR_AT(a, k.s5), FOUR_AT(a, k.s6), FOUR_AT(a, k.s7));
+    const pairs_t v = {EVERY_FOURTH(low, high, 0), EVERY_FOURTH(low, high, 1), EVERY_FOURTH(low, high, 2), EVERY_FOURTH(low, high, 3)};
+    return v;
+}
+#else
+FORCE_INLINE pairs_t pairs_at(__global const float *a, lanes_mask k)
+{
+    const pairs_t v = {GATHER_AT(a, k), GATHER_AT(a + 1, k), GATHER_AT(a + 2, k), GATHER_AT(a + 3, k)};
+    return v;
+}
+#endif
+
 // ---- fields ----
 typedef struct { real3_t q; lanes_mask i, j, k, tile, inside; } voxel_t;  // place in voxels; the nearest voxel of the table, its tile
 
@@ -57,7 +77,7 @@ FORCE_INLINE real row_clearance_lanes(__global const float *s, real3_t x)
     return MIN(a, b);
 }
 
-typedef struct { real distance; real3_t gradient; } wall_t;
+typedef struct { real distance; real3_t gradient; real clear; } wall_t;  // clear: at least how far the solid is, 0 if not known
 #define UNSEEN -1e30f  // a distance: deep in the solid, where the way out is not to be seen from the values around
 #define FAR 1e30f
 
@@ -67,15 +87,17 @@ FORCE_INLINE wall_t sample_lanes(__global const float *s, __global const float *
     __global const int *table = (__global const int *)f + FIELD_HEADER;
     const lanes_mask entry = GATHER_INTS(table, v.tile), leaf = within & v.inside & (entry >= 0);
     const lanes_mask zero = (lanes_mask)(0), solid = v.inside ? (-1 - entry) & 1 : (lanes_mask)(f[5] < 0.0f);
-    wall_t w = {(within & (solid != 0)) ? (real)UNSEEN : none, {(real)0.0f, (real)0.0f, (real)0.0f}};
+    wall_t w = {(within & (solid != 0)) ? (real)UNSEEN : none, {(real)0.0f, (real)0.0f, (real)0.0f}, (real)0.0f};
     if (!ANY_LANE(leaf)) return w;
     const lanes_mask at = (leaf ? entry : zero) * 1458  // there is a leaf 0 then
         + 2 * (((v.k & 7) * FIELD_EDGE + (v.j & 7)) * FIELD_EDGE + (v.i & 7));
     const real px = v.q.x - TO_REAL(v.i), py = v.q.y - TO_REAL(v.j), pz = v.q.z - TO_REAL(v.k);
-    __global const float *p = f + as_uint(f[channel]);
-    const real a000 = GATHER_AT(p, at), a010 = GATHER_AT(p + 18, at), a001 = GATHER_AT(p + 162, at), a011 = GATHER_AT(p + 180, at);
-    const real d00 = GATHER_AT(p + 2, at) - a000, d10 = GATHER_AT(p + 20, at) - a010;
-    const real d01 = GATHER_AT(p + 164, at) - a001, d11 = GATHER_AT(p + 182, at) - a011;
+    __global const float *p = f + as_uint(f[DISTANCE]);
+    const pairs_t v00 = pairs_at(p, at), v10 = pairs_at(p + 18, at), v01 = pairs_at(p + 162, at), v11 = pairs_at(p + 180, at);
+#define VALUE(v) (channel == WALL ? (v).wall : (v).distance)
+#define RISE(v) (channel == WALL ? (v).next_wall - (v).wall : (v).next_distance - (v).distance)
+    const real a000 = VALUE(v00), a010 = VALUE(v10), a001 = VALUE(v01), a011 = VALUE(v11);
+    const real d00 = RISE(v00), d10 = RISE(v10), d01 = RISE(v01), d11 = RISE(v11);
     const real x00 = a000 + px * d00, x10 = a010 + px * d10, x01 = a001 + px * d01, x11 = a011 + px * d11;
     const real y0 = x00 + py * (x10 - x00), y1 = x01 + py * (x11 - x01);
     const real e0 = d00 + py * (d10 - d00), e1 = d01 + py * (d11 - d01);
@@ -89,6 +111,13 @@ FORCE_INLINE wall_t sample_lanes(__global const float *s, __global const float *
     const real steep = own.x * own.x + own.y * own.y + own.z * own.z, distance = s[5] * (y0 + pz * (y1 - y0));
     const real seen = ((distance < 0.0f) & (steep < 1e-12f)) ? (real)UNSEEN : distance;
     w.distance = leaf ? seen : w.distance;
+    if (channel == WALL) {
+        const real c00 = v00.distance + px * (v00.next_distance - v00.distance), c10 = v10.distance + px * (v10.next_distance - v10.distance);
+        const real c01 = v01.distance + px * (v01.next_distance - v01.distance), c11 = v11.distance + px * (v11.next_distance - v11.distance);
+        const real c0 = c00 + py * (c10 - c00), c1 = c01 + py * (c11 - c01);
+        // Half a voxel less: interpolated distances are up to a quarter off, here and where the lane goes.
+        w.clear = leaf ? s[5] * (c0 + pz * (c1 - c0) - 0.5f * f[9]) : (real)0.0f;
+    }
     return w;
 }
 
@@ -103,7 +132,8 @@ FORCE_INLINE wall_t mixed_lanes(__global const float *s, wall_t first, wall_t se
     const real nearer = a < 0.0f ? MAX(p, q) : MIN(p, q), mixed = cut ? nearer : a + share * (b - a);
     const real3_t g = first.gradient, n = second.gradient;
     const wall_t w = {far ? none : unseen ? (real)UNSEEN : mixed,
-                      {g.x + share * (n.x - g.x), g.y + share * (n.y - g.y), g.z + share * (n.z - g.z)}};
+                      {g.x + share * (n.x - g.x), g.y + share * (n.y - g.y), g.z + share * (n.z - g.z)},
+                      MIN(first.clear, second.clear)};
     return w;
 }
 
@@ -147,20 +177,27 @@ FORCE_INLINE void add_lane_share(
 // is kept for the second where that will write its result.
 FORCE_INLINE void keep_wall(wall_t w, __global float4 *kept)
 {
-    STORE(w.gradient.x, kept, x); STORE(w.gradient.y, kept, y); STORE(w.gradient.z, kept, z); STORE(w.distance, kept, w);
+    const rows_t rows = {w.gradient.x, w.gradient.y, w.gradient.z, w.distance};
+    STORE_ROWS(rows, kept);
 }
 
 FORCE_INLINE wall_t kept_wall(__global const float4 *kept)
 {
-    const wall_t w = {LOAD(kept, w), {LOAD(kept, x), LOAD(kept, y), LOAD(kept, z)}};
+    const rows_t rows = LOAD_ROWS(kept);
+    const wall_t w = {rows.w, {rows.x, rows.y, rows.z}, (real)0.0f};
     return w;
 }
 
-FORCE_INLINE wall_t field_wall(__global const float *s, real3_t x, real h)
+// clear: at least how far lanes are from all fields so far.
+FORCE_INLINE wall_t field_wall(__global const float *s, real3_t x, real h, real *clear)
 {
-    const lanes_mask within = row_clearance_lanes(s, x) < h;
-    const wall_t none = {h, {(real)0.0f, (real)0.0f, (real)0.0f}};
-    return ANY_LANE(within) ? sample_row_lanes(s, WALL, x, within, h) : none;
+    const real least = row_clearance_lanes(s, x);
+    const lanes_mask within = least < h;
+    wall_t w = {h, {(real)0.0f, (real)0.0f, (real)0.0f}, (real)0.0f};
+    if (ANY_LANE(within)) w = sample_row_lanes(s, WALL, x, within, h);
+    const real more = MAX(least, w.clear);
+    *clear = MIN(*clear, more);
+    return w;
 }
 
 FORCE_INLINE void add_field_share(
@@ -185,11 +222,24 @@ FORCE_INLINE void add_field_share(
 }
 
 // ---- all solids ----
-// Share of the solids near a cluster in the density, and its gradient. Without a correction, keeps what it finds of the first field;
-// with one, mends that, and takes what was kept.
+// Most clusters with a field among their solids are farther than h from it all through the step. `clear` tells: where a pressure pass
+// asked fields, at least how far each lane was from them; corrections take off what lanes moved by. known: bits of those fields.
+FORCE_INLINE real clear_lanes(__global const float *clear, uint near, uint known)
+{
+    return near & known ? LOAD_FLOAT(clear) : (real)0.0f;
+}
+
+// A way's length, a little more: rounding must not add up to a wall that is missed.
+FORCE_INLINE real longer_way(real dx, real dy, real dz) { return 1.001f * root(dx * dx + dy * dy + dz * dz + 1e-24f); }
+
+// Solids that a lane may be within `reach` of.
+FORCE_INLINE uint solids_within(uint near, uint known, real clear, real reach) { return ANY_LANE(clear < reach) ? near : near & ~known; }
+
+// Share of the solids near a cluster in the density, and its gradient. Without a correction, keeps what it finds of the first field,
+// and lowers `clear` to how far lanes are from fields at least; with one, mends that, and takes what was kept.
 FORCE_INLINE real walls_share(
     __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, real3_t x, real h, real inverse_h,
-    __global float4 *kept, real3_t *gradient, real3_t *correction)
+    __global float4 *kept, real *clear, real3_t *gradient, real3_t *correction)
 {
     uint fields = 0;
     share_t all = {(real)1.0f, {(real)0.0f, (real)0.0f, (real)0.0f}};
@@ -201,7 +251,7 @@ FORCE_INLINE real walls_share(
             const real left = container_room(s, wall_in, x, h, inverse_h, &own, correction);
             add_share(&all, left, own);
         } else if ((int)s[0] == FIELD) {
-            const wall_t w = correction && !fields ? kept_wall(kept) : field_wall(s, x, h);
+            const wall_t w = correction && !fields ? kept_wall(kept) : field_wall(s, x, h, clear);
             if (!correction && !fields) keep_wall(w, kept);
             add_field_share(s, wall_in, w, x, h, inverse_h, &all, correction);
             fields = 1;

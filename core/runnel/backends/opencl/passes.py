@@ -23,6 +23,7 @@ from ..base import (
     bulk_speed,
     can_be_passed,
     fastest_point,
+    field_bits,
     is_container,
     may_hold,
     near_bit,
@@ -94,6 +95,7 @@ class OpenCLBackend(DeviceState):
         self._passable = False  # any of the solids, by what is fast
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
+        self._known_bits = 0  # of fields that `clear` tells of (kernels/walls.cl), in "index2"
         self._reach = f32(0)  # kernel radius that its table is for
         self.set_solids(np.zeros((0, SOLID_COLUMNS), np.float32))
         self._place_reach()
@@ -187,6 +189,7 @@ class OpenCLBackend(DeviceState):
         self._container_bits = 0x7FFFFFFF & ~sum(others)
         holds = may_hold(solids)
         self._holding_bits = sum({near_bit(int(s)) for s in np.flatnonzero(holds)})
+        self._field_bits = field_bits(solids)
         self._body_of = solids[:, BODY].copy()
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
@@ -398,6 +401,7 @@ class OpenCLBackend(DeviceState):
         self._place_predicted(program)
         self._build_lists(program, grid, above)
         self._around = None
+        self._known_bits = 0
 
     def _extent(self) -> tuple[list[int], int]:
         """Lowest cell and the bits per axis of all predicted positions."""
@@ -550,9 +554,13 @@ class OpenCLBackend(DeviceState):
             "compute_pressure",
             *self._take("fluids wall"),
             self._same,
-            *self._take("material xp pressure fluid_fill fill xp2 list list_range near solids"),
+            *self._take(
+                "material xp pressure fluid_fill fill xp2 index2 list list_range near solids"
+            ),
             u32(self._solid_count),
             u32(0x7FFFFFFF & ~self._body_bits),
+            u32(self._field_bits),
+            u32(self._known_bits),
             *self._of_bodies("bodies"),
             u32(self._rows),
             weights,
@@ -560,6 +568,7 @@ class OpenCLBackend(DeviceState):
             *(b[name if to_come > 0 else "pressure"] for name in ("coarse", "smooth")),
             f32(to_come),
         )
+        self._known_bits = self._field_bits
 
     def add_coarse(self, level: CoarseLevel, parts: int) -> float:
         b, n = self._buffers, self._rows
@@ -600,11 +609,12 @@ class OpenCLBackend(DeviceState):
             *self._take("fluids wall reach"),
             self._same,
             *self._take(
-                "material xp pressure fluid_fill fill xp2 push list list_range near solids"
+                "material xp pressure fluid_fill fill xp2 push index2 list list_range near solids"
             ),
             u32(self._solid_count),
             u32(0x7FFFFFFF & ~self._body_bits),
             u32(self._container_bits),
+            u32(self._known_bits),
             *self._of_bodies("bodies back", u32(self.capacity)),
             u32(self._rows),
             f32(self._tension if first else 0.0),

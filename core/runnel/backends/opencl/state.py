@@ -39,7 +39,7 @@ STATE = {
     "key": (np.uint64, 1),
     "key2": (np.uint64, 1),
     "index": (np.uint32, 1),
-    "index2": (np.uint32, 1),
+    "index2": (np.uint32, 1),  # of the sort; after it, how far particles are from fields
 }
 KEPT = (
     "x",

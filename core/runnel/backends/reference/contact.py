@@ -21,6 +21,7 @@ Ids = NDArray[np.uint32]
 
 JITTER = 0.01  # [r], largest addition to the distance of contact
 TOUCH = 1.1  # [distance of contact], up to here a particle touches a solid
+HOLD_LOOKS = 16  # along a long correction: half radii, where walls are nearest
 NUDGE = 1e-3  # [distance of contact], a push below that is rounding and no arrival
 
 
@@ -55,6 +56,26 @@ def contact_distances(radius: Array, ids: Ids) -> Doubles:
     return stop
 
 
+@inline
+def held_way(
+    w: World, c: int, a: Vector, by: Vector, radius: float, back: Doubles, i: int
+) -> Vector:
+    """What of a way from a solid c leaves. As far as its surface is, nothing is in the way; from
+    there it is looked at again: in a crevice the nearest wall does not tell of the one across."""
+    gone = (0.0, 0.0, 0.0)
+    for _ in range(HOLD_LOOKS):
+        phi, n = distance(w, c, a[0] + gone[0], a[1] + gone[1], a[2] + gone[2])
+        into, room = -dot(by, n), max(phi, 0.0)
+        if into > room:
+            by = ahead(by, n, into - room)
+            react(w.rows[c], back, i, n, into - room)
+        left, free = math.sqrt(dot(by, by)), max(room, 0.5 * radius)
+        if left <= free:
+            return ahead(gone, by, 1.0)
+        gone, by = ahead(gone, by, free / left), ahead(by, by, -free / left)
+    return gone
+
+
 @parallel
 def hold_back(w: World, start: Array, x: Doubles, radii: Doubles, back: Doubles) -> Doubles:
     """Ends long corrections from start to x at the surface they lead to, in place: a thin wall must
@@ -69,11 +90,7 @@ def hold_back(w: World, start: Array, x: Doubles, radii: Doubles, back: Doubles)
         for c in range(len(w.rows)):
             if not can_be_passed(w.rows[c]):
                 continue
-            phi, n = distance(w, c, a[0], a[1], a[2])
-            into, room = -dot(by, n), max(phi, 0.0)
-            if into > room:
-                by = ahead(by, n, into - room)
-                react(w.rows[c], back, i, n, into - room)
+            by = held_way(w, c, a, by, radius, back, i)
         for axis in range(3):
             held[i, axis] = a[axis] + by[axis] - x[i, axis]
             x[i, axis] += held[i, axis]

@@ -21,6 +21,7 @@ Doubles = NDArray[np.float64]
 STEPS = 96
 GAP = 0.5  # of the radius: as near as that, the surface is reached
 LEAST = 0.25  # of the radius: no step is shorter
+DEEPEST = -0.5  # of the radius: what is jammed that deep still has a side to stay on
 
 
 @inline
@@ -77,7 +78,7 @@ def is_fast(w: World, p: Vector, way: Vector, dt: float, radius: float) -> bool:
         length = math.sqrt(dot(relative, relative))
         at = ahead(p, u, dt)
         phi, _ = distance(w, c, at[0], at[1], at[2])
-        if length > radius and phi > 0.0 and phi < length + radius:
+        if length > radius and DEEPEST * radius < phi < length + radius:
             return True
     return False
 
