@@ -52,6 +52,7 @@ CHANNEL_BYTES = {"position": 12, "velocity": 12, "vorticity": 12}  # of a partic
 PACKED = {"position": 0.81, "velocity": 0.85, "vorticity": 0.85, "density": 0.62, "pressure": 0.85}
 PACKED_REST = 0.02
 PACKED_ENTRIES = 1200  # bytes of a split channel's zip entries
+WRITE_FRAME, WRITE_PARTICLE = 3e6, 400.0  # [ns] on a core, compressed as by default
 LIKELY_ITERATIONS = 6  # with a tolerance of 1 %
 SAMPLES = 20_000  # particles of a source that warnings look at
 
@@ -68,13 +69,16 @@ class Rate:
     launch: float = 0.0  # of a step, whatever its particles [ns]
     relaunch: float = 0.0  # of an iteration, likewise [ns]
     besides: float = 0.0  # around a step: births, bodies, wet maps, books [ns]
+    write: float = 0.0  # compressing and writing a frame
+    file: float = 0.0  # the same, whatever its particles [ns]
+    beside: bool = False  # written while the device goes on: it is not made of the same cores
 
 
-# A unit is a core, or a multiprocessor of a GPU. CPU: least times of 27 000 particles with 2 and 10
-# iterations on two busy cores of an AMD EPYC (Zen 3, AVX2, PoCL); benchmarks/scale.py measures them
-# anew. The GPU's figures are a guess.
+# A unit is a core, or a multiprocessor of a GPU. CPU: between what an AMD EPYC does with AVX2
+# (200 and 60, busy) and with AVX-512 (100 and 36, free) on PoCL, as `--measure` finds it.
+# Figures of GPUs are a guess.
 PER_UNIT = {
-    "cpu": Rate(step=200.0, iteration=60.0),
+    "cpu": Rate(step=140.0, iteration=45.0, launch=7e5, relaunch=2e5),
     "gpu": Rate(step=200.0, iteration=60.0),
     "reference": Rate(step=60_000.0, iteration=25_000.0),
 }
@@ -84,7 +88,14 @@ def rate_of(device: DeviceInfo) -> Rate:
     """What a device probably does."""
     one = PER_UNIT.get(device.kind, PER_UNIT["cpu"])
     units = max(device.compute_units, 1)
-    return Rate(one.step / units, one.iteration / units)
+    return dataclasses.replace(
+        one,
+        step=one.step / units,
+        iteration=one.iteration / units,
+        write=WRITE_PARTICLE,
+        file=WRITE_FRAME,
+        beside=device.kind == "gpu",
+    )
 
 
 @dataclass(frozen=True)
@@ -150,7 +161,9 @@ def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None)
 def _seconds(scene: Scene, rate: Rate, particles: float, steps: float, iterations: float) -> float:
     """Of a frame."""
     once, repeated = _parts(scene, rate, particles)
-    return 1e-9 * steps * (rate.besides + once + iterations * repeated)
+    simulating = steps * (rate.besides + once + iterations * repeated)
+    writing = rate.file + particles * rate.write
+    return 1e-9 * (max(simulating, writing) if rate.beside else simulating + writing)
 
 
 def _parts(scene: Scene, rate: Rate, particles: float) -> tuple[float, float]:
@@ -192,12 +205,13 @@ def scene_rate(scene: Scene, rate: Rate, pilot: Pilot, probed: Sequence[Lap] = (
             ]
         )
     )
-    return Rate(
-        rate.step * once,
-        rate.iteration * repeated,
-        rate.launch * once,
-        rate.relaunch * repeated,
-        besides,
+    return dataclasses.replace(
+        rate,
+        step=rate.step * once,
+        iteration=rate.iteration * repeated,
+        launch=rate.launch * once,
+        relaunch=rate.relaunch * repeated,
+        besides=besides,
     )
 
 

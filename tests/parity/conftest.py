@@ -17,9 +17,8 @@ Make = Callable[..., OpenCLBackend]
 
 
 @cache
-def _opened(number: int) -> tuple[Any, Any]:
-    """Context and queue, both kept: not every runtime's queue keeps its context."""
-    return devices.open_context(devices.choose(str(number)))
+def _queue(number: int) -> Any:
+    return devices.open_context(devices.choose(str(number)))[1]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -43,7 +42,7 @@ def make_backend(request: pytest.FixtureRequest) -> Iterator[Make]:
     made: list[OpenCLBackend] = []
 
     def make(model: Model, **options: Any) -> OpenCLBackend:
-        made.append(OpenCLBackend(model, _opened(number)[1], vector_lanes=lanes, **options))
+        made.append(OpenCLBackend(model, _queue(number), vector_lanes=lanes, **options))
         return made[-1]
 
     yield make

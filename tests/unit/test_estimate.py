@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 import runnel
+from runnel.backends.devices import DeviceInfo
 from runnel.cache import Cache
+from runnel.cli.check import measured
 from runnel.colliders import pack_solids
 from runnel.estimate import (
     PROGRAM_BYTES,
@@ -21,6 +24,7 @@ from runnel.estimate import (
     estimate,
     initial_bytes,
     likely_speed,
+    rate_of,
     scene_rate,
     warnings,
 )
@@ -181,6 +185,34 @@ def test_a_scenes_own_rate_explains_what_was_timed() -> None:
     assert cost.seconds_per_frame * cost.frames == pytest.approx(expected)
     few = [lap(4, 10, 4.0)] * 3  # emitters have hardly begun: the pilot knows better
     assert scene_rate(it, bench, pilot, few).besides == pytest.approx(1e6)
+
+
+def test_frames_are_written_after_or_beside_the_simulation() -> None:
+    """Small scenes spend more time on writing than on simulating."""
+    it = scene(frames=[1, 10])
+    rate = Rate(step=1000, iteration=100)
+    alone = estimate(it, rate).seconds_per_frame
+    assert alone is not None
+    per_frame = 1e-3 * (20 + 5)  # 1000 particles of 5 us
+    for beside, expected in ((False, alone + per_frame), (True, max(alone, per_frame))):
+        full = replace(rate, write=5000, file=2e7, beside=beside)
+        assert estimate(it, full).seconds_per_frame == pytest.approx(expected)
+
+
+def test_a_guess_knows_devices_writing_and_small_steps() -> None:
+    few, many = (rate_of(DeviceInfo(name="x", kind="cpu", compute_units=n)) for n in (2, 16))
+    assert few.step == 8 * many.step
+    assert few.launch == many.launch > 0
+    assert few.file == many.file > 0
+    assert not many.beside
+    assert rate_of(DeviceInfo(name="x", kind="gpu", compute_units=2)).beside
+
+
+def test_a_device_is_measured_with_what_it_writes(opencl_device: Any) -> None:
+    rate = measured(opencl_device, ["position", "id"])
+    assert rate.step + rate.launch > 0
+    assert rate.iteration + rate.relaunch > 0
+    assert rate.write + rate.file > 0
 
 
 def test_initial_memory_leaves_emitters_out() -> None:

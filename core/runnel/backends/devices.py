@@ -17,6 +17,7 @@ Environment:
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.util
 import json
@@ -95,6 +96,9 @@ class DeviceInfo:
 REFERENCE = DeviceInfo(name="reference", platform="numba", kind="reference", shares_memory=True)
 
 _known: dict[str, list[DeviceInfo]] = {}  # by fingerprint: at most one look at the disk a process
+# By device: simulations share programs (opencl/program.py), which belong to a context.
+_contexts: dict[cl.Device, cl.Context] = {}
+atexit.register(_contexts.clear)  # ahead of the driver's own end
 
 
 # --- environment ----------------------------------------------------------------------------------
@@ -431,7 +435,7 @@ def _listing(found: list[DeviceInfo]) -> str:
 
 
 def open_context(info: DeviceInfo, *, profile: bool = False) -> tuple[cl.Context, cl.CommandQueue]:
-    """An OpenCL context on the device, and a queue; `profile` times its commands."""
+    """The process's OpenCL context on the device, and a new queue; `profile` times its commands."""
     if info.kind == "reference":
         raise DeviceError("The reference runs without OpenCL: it has no context.")
     prepare_environment()
@@ -447,10 +451,20 @@ def open_context(info: DeviceInfo, *, profile: bool = False) -> tuple[cl.Context
                 f"The devices have changed: {info.name!r} is now {device.name.strip()!r}. "
                 "Set RUNNEL_REPROBE=1 once."
             )
-        context = cl.Context([device])
-        if profile:
-            flags = cl.command_queue_properties.PROFILING_ENABLE
-            return context, cl.CommandQueue(context, properties=flags)
-        return context, cl.CommandQueue(context)
+        timed = {"properties": cl.command_queue_properties.PROFILING_ENABLE} if profile else {}
+        return _queue_on(device, **timed)
     except (cl.Error, IndexError) as error:
         raise DeviceError(f"The device {info} cannot be opened: {error}") from error
+
+
+def _queue_on(device: cl.Device, **options: Any) -> tuple[cl.Context, cl.CommandQueue]:
+    import pyopencl as cl
+
+    context = _contexts.get(device) or _contexts.setdefault(device, cl.Context([device]))
+    try:
+        queue = cl.CommandQueue(context, **options)
+        queue.finish()
+    except cl.Error:
+        _contexts.pop(device, None)  # the next simulation shall not get a broken one
+        raise
+    return context, queue

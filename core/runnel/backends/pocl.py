@@ -29,7 +29,7 @@ KNOWN: dict[str, set[str]] = {
     "x86-64": set(),
 }
 
-_named: dict[int, ctypes.Array[ctypes.c_char]] = {}  # by device; PoCL keeps a pointer to them
+_named: dict[int, str] = {}  # by device
 
 
 def help_device(device: Any) -> list[str]:
@@ -44,10 +44,17 @@ def help_device(device: Any) -> list[str]:
         wanted = os.environ.get("RUNNEL_CPU") or (like(cpu_flags()) if name == UNKNOWN else "")
         if not name or not wanted:
             return []
-        _named[device.int_ptr] = ctypes.create_string_buffer(wanted.encode())
-        ctypes.c_uint64.from_address(place).value = ctypes.addressof(_named[device.int_ptr])
-    name = _named[device.int_ptr].value.decode()
-    return [f"-DBUILT_FOR_{name.upper().replace('-', '_')}"]
+        ctypes.c_uint64.from_address(place).value = _for_good(wanted)
+        _named[device.int_ptr] = wanted
+    return [f"-DBUILT_FOR_{_named[device.int_ptr].upper().replace('-', '_')}"]
+
+
+def _for_good(text: str) -> int:
+    """Address of a copy that nobody frees: PoCL reads it for as long as it lives, which is longer
+    than this module does."""
+    copy = ctypes.CDLL(None).strdup
+    copy.argtypes, copy.restype = [ctypes.c_char_p], ctypes.c_void_p
+    return int(copy(text.encode()))
 
 
 def like(flags: set[str]) -> str:

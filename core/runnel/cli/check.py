@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import tempfile
+import time
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from ..backends import devices
 from ..backends.devices import DeviceInfo
+from ..cache import Cache
 from ..colliders import Sinks, Solids
 from ..estimate import (
+    CHANNEL_BYTES,
+    PACKED,
     PROGRAM_BYTES,
     Estimate,
     Rate,
@@ -28,6 +36,7 @@ from .console import say, say_json, size_text
 MEASURED_PARTICLES = 16_000
 SMALL_PARTICLES = 1000
 ITERATIONS = 4
+WRITES = 5  # of a frame
 
 
 def add_parser(commands: Any) -> None:
@@ -56,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.measure or needs_pilot(scene):
         pilot = fly(scene, info)
     if args.measure and pilot is not None:
-        rate = scene_rate(scene, measured(info), pilot, probe(scene, info))
+        rate = scene_rate(scene, measured(info, scene.output.channels), pilot, probe(scene, info))
     cost = estimate(scene, rate, pilot)
     found = warnings(scene)
     if args.json:
@@ -87,15 +96,47 @@ def _text(cost: Estimate, info: DeviceInfo, timed: bool) -> str:
     return "\n".join(lines)
 
 
-def measured(info: DeviceInfo) -> Rate:
-    """Speed of a device from short runs of few and of many particles."""
+def measured(info: DeviceInfo, channels: Sequence[str]) -> Rate:
+    """Speed of a device, and of writing, from short runs of few and of many particles."""
     from ..bench import bench, tank
 
     small = bench(tank(SMALL_PARTICLES, ITERATIONS), 9, info)
     large = bench(tank(MEASURED_PARTICLES, ITERATIONS), 9, info)
-    found = []
-    for few, many in zip(divided(small["stages"]), divided(large["stages"]), strict=True):
-        slope = max(0.0, many - few) / (large["particles"] - small["particles"])
-        found.append((1e6 * slope, 1e6 * max(0.0, few - slope * small["particles"])))
-    (step, launch), (iteration, relaunch) = found
-    return Rate(step, iteration / ITERATIONS, launch, relaunch / ITERATIONS)
+    few, many = small["particles"], large["particles"]
+    stages = zip(divided(small["stages"]), divided(large["stages"]), strict=True)
+    step, launch, iteration, relaunch = (v for a, b in stages for v in _line(few, a, many, b))
+    write, file = _line(few, _written(channels, few), many, _written(channels, many))
+    return Rate(
+        step=step,
+        iteration=iteration / ITERATIONS,
+        launch=launch,
+        relaunch=relaunch / ITERATIONS,
+        write=write,
+        file=file,
+        beside=info.kind == "gpu",
+    )
+
+
+def _line(few: int, short: float, many: int, long: float) -> tuple[float, float]:
+    """Of a particle, and whatever the particles [ns], from two times [ms]."""
+    slope = max(0.0, long - short) / (many - few)
+    return 1e6 * slope, 1e6 * max(0.0, short - slope * few)
+
+
+def _written(channels: Sequence[str], particles: int) -> float:
+    """Writing a frame [ms]; a median. Numbers are such as compress no better than a splash."""
+    random = np.random.default_rng(0)
+    arrays = {
+        name: random.random((particles, CHANNEL_BYTES.get(name, 4) // 4), np.float32)
+        if name in PACKED
+        else np.arange(particles, dtype=np.uint32)
+        for name in channels
+    }
+    times = []
+    with tempfile.TemporaryDirectory(prefix="runnel-check-") as folder:
+        cache = Cache.create(folder, {})
+        for frame in range(WRITES):
+            started = time.perf_counter()
+            cache.write(frame, arrays)
+            times.append(1e3 * (time.perf_counter() - started))
+    return float(np.median(times))

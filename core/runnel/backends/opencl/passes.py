@@ -83,7 +83,7 @@ class OpenCLBackend(DeviceState):
         self.reorder_interval = max(1, reorder_interval)
         self.group = 64
         self._radii.update(kernel_radii)
-        self._programs = Programs(cl, self.context, model, self.vector_lanes, radix_bits)
+        self._programs = Programs(self.context, model, self.vector_lanes, radix_bits)
         self._dt = 0.0
         self._tension = 1.0
         self._rest_speed = 0.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ RADIX_BITS_CPU, RADIX_BITS_GPU = 11, 8  # of a sort's pass: few long passes wher
 ROW_BITS = 5
 LIST_RUN = 16  # clusters whose lists a work-item makes, on CPUs
 FINE_BITS = 3
+MOST_PROGRAMS = 16  # kept of a process, 10 MB each on PoCL
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,8 @@ class Variant:
 class Programs:
     """Builds a variant of the kernels when it is first asked for."""
 
-    def __init__(
-        self, cl: Any, context: Any, model: Model, vector_lanes: bool, radix_bits: int
-    ) -> None:
-        self._cl, self._context = cl, context
+    def __init__(self, context: Any, model: Model, vector_lanes: bool, radix_bits: int) -> None:
+        self._context = context
         self._model, self._vector_lanes, self._radix_bits = model, vector_lanes, radix_bits
         self._built: dict[Variant, dict[str, Any]] = {}
 
@@ -86,20 +87,39 @@ class Programs:
                 **variant.defines,
                 **kernel_defines(c),
             }
-            self._built[variant] = self._build(kernels.options(defines))
+            flags = [*kernels.options(defines), *help_device(self._context.devices[0])]
+            self._built[variant] = kernels_of(build(self._context, kernels.source(), *flags))
         return self._built[variant]
-
-    def _build(self, flags: list[str]) -> dict[str, Any]:
-        program = self._cl.Program(self._context, kernels.source())
-        try:
-            program.build(options=[*flags, *help_device(self._context.devices[0])])
-        except self._cl.RuntimeError as error:
-            name = self._context.devices[0].name.strip()
-            raise DeviceError(f"{name} could not build the kernels: {error}") from error
-        return {k.function_name: k for k in program.all_kernels()}
 
     def clear(self) -> None:
         self._built.clear()
+
+
+@lru_cache(maxsize=MOST_PROGRAMS)
+def build(context: Any, source: str, *flags: str) -> Any:
+    """A program, shared by all simulations that ask for the same: loading takes 0.2 s."""
+    import pyopencl as cl
+
+    program = cl.Program(context, source)
+    try:
+        program.build(options=list(flags))
+    except cl.RuntimeError as error:
+        name = context.devices[0].name.strip()
+        raise DeviceError(f"{name} could not build the kernels: {error}") from error
+    return program
+
+
+atexit.register(build.cache_clear)  # ahead of the driver's own end
+
+
+def kernels_of(program: Any) -> dict[str, Any]:
+    """Kernels by name, new ones: they hold arguments, so each simulation has its own.
+
+    pyopencl's all_kernels() would give such as are never released, and with them their program.
+    """
+    import pyopencl as cl
+
+    return {name: cl.Kernel(program, name) for name in program.kernel_names.split(";")}
 
 
 def kernel_defines(c: Calibration) -> dict[str, int | float]:
