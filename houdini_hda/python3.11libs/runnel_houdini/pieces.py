@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from runnel import RunnelError
 from runnel.fields.vdb import available
 
-from .geometry import Floats, Ints, made_by, triangles
+from .geometry import Floats, Ints, made_by, point_values, triangles
 from .parameters import PREFIX
 from .volumes import alone, is_vector, vdbs
 
 # Names of the settings that a piece has of its own. Where pieces are merged, each gets the
 # attributes of the others too, with nothing in them.
 KEYS = PREFIX + "keys"
+FREE = ("rigid", "deformable")  # runnel_body of what the fluid moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +114,24 @@ def of_vdbs(geo: hou.Geometry, *, vectors: bool = False) -> list[Piece]:
         used = np.arange(len(mesh.points))
         found.append(Piece(named, _own(settings), mesh.points, mesh.corners, used, mesh.geo))
     return found
+
+
+def bodies(geo: hou.Geometry) -> list[Piece]:
+    """Polygons of the third input that are bodies: by their settings, or because their points are
+    neither forces nor velocities."""
+    return [piece for piece in _of_polygons(geo) if _is_body(piece)] if geo.primCount() else []
+
+
+def _is_body(piece: Piece) -> bool:
+    own = piece.attributes.get(PREFIX + "body")
+    if own is not None or piece.geo is None or piece.used is None:
+        return own in FREE
+    if piece.geo.findPointAttrib(PREFIX + "kind") is not None:
+        kinds = piece.geo.pointStringAttribValues(PREFIX + "kind")
+        if any(kinds[number] for number in piece.used.tolist()):
+            return False
+    speed = point_values(piece.geo, "v")
+    return speed is None or not speed[piece.used].any()
 
 
 def _by_name(names: Sequence[str], count: int) -> list[tuple[str, NDArray[np.int64]]]:

@@ -57,10 +57,11 @@ def alone(geo: hou.Geometry, number: int) -> hou.Geometry:
 # --- velocity fields ------------------------------------------------------------------------------
 
 
-def field_points(geo: hou.Geometry) -> Array | None:
+def field_points(geo: hou.Geometry, loose: bool = False) -> Array | None:
     """Numbers of the points whose v is a velocity field; None if there is no v.
 
-    Points that are forces of their own, and those that VDBs hang on, are none of them.
+    Points that are forces of their own, and those that VDBs hang on, are none of them. `loose`:
+    nor are those of polygons.
     """
     if geo.findPointAttrib("v") is None:
         return None
@@ -68,14 +69,14 @@ def field_points(geo: hou.Geometry) -> Array | None:
     if geo.findPointAttrib("runnel_kind") is not None:
         kinds = geo.pointStringAttribValues("runnel_kind")
         free &= np.array([not kind for kind in kinds], np.bool_)
-    for vdb in vdbs(geo):
-        free[[vertex.point().number() for vertex in vdb.vertices()]] = False
+    for prim in geo.prims() if loose else vdbs(geo):
+        free[[vertex.point().number() for vertex in prim.vertices()]] = False
     return np.flatnonzero(free)
 
 
-def write_field_points(path: Path, geo: hou.Geometry) -> bool:
+def write_field_points(path: Path, geo: hou.Geometry, loose: bool = False) -> bool:
     """P and v of a velocity field; none is none."""
-    rows = field_points(geo)
+    rows = field_points(geo, loose)
     velocity = point_values(geo, "v")
     if rows is None or velocity is None or velocity.ndim != 2 or velocity.shape[1] != 3:
         rows, velocity = np.zeros(0, np.int64), np.zeros((0, 3), np.float32)
