@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from hou_standin import Geometry, SopNode, world
 from hou_standin.geometry import _PrimData
-from hou_standin.vdb import file_of
+from hou_standin.vdb import file_of, grids_in
 from shots import box, node, points, pool, upstream, values, water
 
 from runnel import RunnelError, Scene
 from runnel.backends.base import POINT, WIND
+from runnel.collider_fields import MeshField
 from runnel.fields.flow import read_flow
-from runnel.fields.vdb import available, openvdb
+from runnel.fields.vdb import available, openvdb, read_grids
 from runnel.forces import pack_forces
 from runnel.meshes import read_mesh
 from runnel.points import read_points
@@ -285,6 +286,25 @@ def test_vdbs_that_move_are_a_file_a_frame(tmp_path: Path) -> None:
     rising._make = lambda f: ball(x=0.3, y=-0.3 + 0.02 * f)  # by a voxel
     rising._dirty()
     assert watch.changed(Inputs(solver, 7), 2)
+
+
+@needs_openvdb
+def test_velocities_beside_a_vdb_that_moves_are_its_own(tmp_path: Path) -> None:
+    """A ball that spins shows it to fluid by a VDB of vectors only; they are of the picture."""
+    spin = breeze((0.0, 0.0, 2.0), low=-20, size=40)
+    ball_now = vdb_of(*(grids_in(prim._data.content)[0] for prim in ball().prims()), spin)
+    solver = pool(water(), upstream(lambda f: ball_now), timescale=0.5)
+    made = gathering(solver, tmp_path)
+    it = made.scene()
+    (collider,) = it.colliders
+    made.need(2)
+    assert len(read_grids(tmp_path / "collider_1_0001.vdb")) == 2
+    field = MeshField(it, collider, collider.shape, "c")
+    _, now, _ = field.at(0.5 / it.fps)
+    side, top = now.velocity_at([[0.55, -0.2, 0.25], [0.25, -0.2, 0.55]])
+    np.testing.assert_allclose(side, [0, 0, 4], atol=0.1)  # along the surface
+    np.testing.assert_allclose(top, 0, atol=0.1)  # not across it
+    assert field.take_notes() == []
 
 
 @needs_openvdb

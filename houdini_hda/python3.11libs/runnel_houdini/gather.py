@@ -31,7 +31,14 @@ from .inputs import BODIES, COLLIDERS, FORCES, SOURCE, Inputs
 from .parameters import ATTRIBUTES, PREFIX
 from .pieces import FREE, Piece, bodies, detail, of_vdbs, pieces
 from .values import Table, Values
-from .volumes import field_points, suffix, vdbs, write_field_points, write_vector_vdb
+from .volumes import (
+    field_points,
+    suffix,
+    vdbs,
+    write_field_points,
+    write_level_set,
+    write_vector_vdb,
+)
 
 EMITTER_ONLY = ("rate", "speed", "frames", "inherit_velocity")
 MAPS = ("friction_map", "bounce_map", "stickiness_map")
@@ -405,14 +412,15 @@ class Gathering:
     ) -> Any:
         """Write a piece's mesh; the value of `mesh` in a shape."""
         suffix = ".ply" if piece.vdb is None else ".vdb"
+        scale = float(self.values["timescale"])
         if not moves:
-            _write_piece(self.folder / f"{name}{suffix}", piece, attributes)
+            _write_piece(self.folder / f"{name}{suffix}", piece, scale, attributes)
             return f"{name}{suffix}"
 
         def write(path: Path, geo: hou.Geometry) -> bool:
             now = [p for p in pieces(geo) if p.name == piece.name and not p.of_points]
             if now:
-                _write_piece(path, now[0], attributes)
+                _write_piece(path, now[0], scale, attributes)
             return bool(now)
 
         return self._sequence(index, piece.name, f"{name}_####{suffix}", write, ahead)
@@ -433,11 +441,13 @@ def _nothing(geo: hou.Geometry) -> Piece:
     return Piece("", used=np.zeros(0, np.int64), geo=geo)
 
 
-def _write_piece(path: Path, piece: Piece, attributes: Collection[str] = ()) -> None:
+def _write_piece(
+    path: Path, piece: Piece, time_scale: float, attributes: Collection[str] = ()
+) -> None:
     """A level set; or a mesh with some of its point attributes: uv, and those that scale friction
     and the like."""
     if piece.vdb is not None:
-        piece.vdb.saveToFile(str(path))
+        write_level_set(path, piece.vdb, time_scale)
         return
     assert piece.vertices is not None
     assert piece.corners is not None

@@ -90,8 +90,10 @@ def _of_polygons(geo: hou.Geometry) -> list[Piece]:
 
 
 def of_vdbs(geo: hou.Geometry, *, vectors: bool = False) -> list[Piece]:
-    """Each VDB on its own: level sets and the like, or those of vectors."""
+    """Each VDB on its own: level sets and the like, with velocities beside them if there are any;
+    or those of vectors."""
     found = []
+    beside = [] if vectors else [vdb.number() for vdb in vdbs(geo) if is_vector(vdb)]
     for vdb in vdbs(geo):
         if is_vector(vdb) != vectors:
             continue
@@ -102,7 +104,8 @@ def of_vdbs(geo: hou.Geometry, *, vectors: bool = False) -> list[Piece]:
         name = prim.attribValue("name") if single.findPrimAttrib("name") else ""
         named = str(name) or f"vdb_{vdb.number()}"
         if vectors or available():
-            found.append(Piece(named, _own(settings), vdb=single))
+            whole = alone(geo, vdb.number(), *beside) if beside else single
+            found.append(Piece(named, _own(settings), vdb=whole))
             continue
         surface = made_by("convertvdb", single, {"conversion": "poly"})
         mesh = None if surface is None else triangles(surface)

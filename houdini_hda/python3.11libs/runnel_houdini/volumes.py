@@ -19,7 +19,8 @@ from runnel import RunnelError
 from runnel.export.bgeo import write_bgeo
 from runnel.export.geometry import Geometry
 from runnel.export.vdb import write_volumes
-from runnel.fields.vdb import available
+from runnel.fields.flow import SCALE
+from runnel.fields.vdb import available, openvdb, read_grids
 
 from .geometry import Array, point_values, positions
 
@@ -46,12 +47,25 @@ def facts(vdb: hou.VDB) -> str:
     return repr((count, tuple(vdb.resolution()), tuple(vdb.voxelSize()), place, mean))
 
 
-def alone(geo: hou.Geometry, number: int) -> hou.Geometry:
-    """One primitive of a geometry."""
+def alone(geo: hou.Geometry, *numbers: int) -> hou.Geometry:
+    """Some primitives of a geometry."""
     copy = hou.Geometry()
     copy.merge(geo)
-    copy.deletePrims([p for p in copy.prims() if p.number() != number], keep_points=True)
+    copy.deletePrims([p for p in copy.prims() if p.number() not in numbers], keep_points=True)
     return copy
+
+
+def write_level_set(path: Path, geo: hou.Geometry, time_scale: float) -> None:
+    """A level set, and velocities beside it. Slow motion: these are of the picture, the solver's
+    are faster."""
+    geo.saveToFile(str(path))
+    if time_scale == 1.0 or not any(is_vector(vdb) for vdb in vdbs(geo)):
+        return
+    grids = read_grids(path)
+    for grid in grids:
+        if str(grid.valueTypeName).startswith("vec3"):
+            grid[SCALE] = 1.0 / time_scale
+    openvdb().write(str(path), grids=grids)
 
 
 # --- velocity fields ------------------------------------------------------------------------------
