@@ -429,7 +429,9 @@ class House:
         return (copy,)
 
     def clear(self, suppress_save_prompt: bool = False) -> bool:
+        hou.hipFile._tell(hou.hipFileEventType.BeforeClear)
         self.nodes.clear()
+        hou.hipFile._tell(hou.hipFileEventType.AfterClear)
         return True
 
     def save(self, file_name: str | None = None, save_to_recent_files: bool = True) -> None:
@@ -448,6 +450,7 @@ class House:
         suppress_save_prompt: bool = False,
         ignore_load_warnings: bool = False,
     ) -> None:
+        hou.hipFile._tell(hou.hipFileEventType.BeforeLoad)
         self.clear()
         for kind, name, asset, parms, entries, _ in self._saved[file_name]:
             node = self.nodes[name] = kind(name, self, asset)
@@ -467,7 +470,13 @@ def enter(patch: pytest.MonkeyPatch) -> House:
         "applicationVersionString": lambda: "20.5.278 (stand-in)",
         "hda": types.SimpleNamespace(installFile=house.installFile),
         "hipFile": types.SimpleNamespace(
-            clear=house.clear, save=house.save, load=house.load, path=house.path
+            clear=house.clear,
+            save=house.save,
+            load=house.load,
+            path=house.path,
+            addEventCallback=hou.hipFile.addEventCallback,
+            eventCallbacks=hou.hipFile.eventCallbacks,
+            _tell=hou.hipFile._tell,
         ),
         "OpNodeType": OpNodeType,
     }

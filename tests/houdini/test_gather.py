@@ -131,6 +131,23 @@ def test_many_multiples_become_a_few_fluids(tmp_path: Path) -> None:
     assert max(tension) <= 0.8
 
 
+def test_multiples_that_come_later_are_told_of(tmp_path: Path) -> None:
+    """Fluids of a scene are those of its start: the nearest is taken, and said."""
+
+    def rain(frame: float) -> Geometry:
+        return points(some(4), viscosity=np.full(4, 1.0 if frame < 3 else 4.0))
+
+    solver = pool(upstream(rain), sourcekind="emitter")
+    made = gathering(solver, tmp_path)
+    assert len(made.scene().fluids) == 1
+    for frame in (2, 3, 4):
+        made.need(frame)
+    (note,) = made.notes
+    assert "viscosity 4, 1 is taken" in note
+    solver._cook(4)
+    assert (solver.errors(), solver.warnings()) == ((), (note,))
+
+
 def test_points_are_emitted_each_frame(tmp_path: Path) -> None:
     def rain(frame: float) -> Geometry:
         if frame == 3:
@@ -353,8 +370,10 @@ def test_points_with_v_are_a_velocity_field(tmp_path: Path) -> None:
         return geo
 
     made = gathering(pool(water(), None, upstream(cloud), fieldstrength=4.0), tmp_path)
-    drag, field = made.scene().forces
-    assert (drag.kind, field.kind, field.strength) == ("drag", "field", 4.0)
+    it = made.scene()
+    drag, field = it.forces
+    assert (drag.kind, field.kind, field.strength) == ("points", "field", 4.0)
+    assert len(read_points(it.mesh_path(drag.file, 1))) == 1
     assert field.field == "field_points_####.bgeo"
     made.need(2)
     found = read_points(tmp_path / "field_points_0002.bgeo")

@@ -238,6 +238,13 @@ class Gathering:
             found["v"] = found["v"] / np.float32(self.values["timescale"])
         found["phase"] = self._variants.phases(*self._multiples(geo, piece, fluid))
         write_bgeo(path, Geometry(len(rows), points=found))
+        for name, (asked, taken) in self._variants.missed.items():
+            note = (
+                f"Points have {name} {asked:g}, {taken:g} is taken: there are as many classes as "
+                "the start frame has values, at most 8. Values that come later need a point there."
+            )
+            if note not in self.notes:
+                self.notes.append(note)
 
     def _multiples(self, geo: hou.Geometry, piece: Piece, fluid: str) -> tuple[Array, Array, Array]:
         """Number of the fluid, multiples of its viscosity and of its tension, of each point."""
@@ -284,8 +291,8 @@ class Gathering:
         for piece in (pieces(geo) if chosen is None else chosen) if geo is not None else ():
             if geo is None or piece.of_points:
                 continue
-            number = len(self._names.get(kind, ())) + 1
-            own_file = self._unique(kind, f"{kind}_{number}")
+            before = [name for name in self._names.get("file", ()) if name.startswith(kind)]
+            own_file = self._unique("file", f"{kind}_{len(before) + 1}")
             table = common | settings.settings_of_attributes(piece.attributes, "collider")
             table["name"] = self._unique("collider", piece.name or own_file)
             free = table.get("body") in FREE
