@@ -75,10 +75,13 @@ def placed(part: Part, obj: bpy.types.Object, metres: float) -> Part:
 
 
 def bring_field(part: Part, folder: Path) -> str:
-    """Copy the files of a velocity field beside the meshes, for scenes may not reach out of their
-    folder; what is wrong, for the artist. Of other kinds drop what belongs to fields."""
+    """Copy the files of a velocity field, or of points that are forces, beside the meshes, for
+    scenes may not reach out of their folder; what is wrong, for the artist. Of other kinds drop
+    what belongs to files."""
     if part["kind"] != "field":
-        for key in ("field", "field_frames", "field_scale", "voxel_size"):
+        part.pop("voxel_size", None)
+    if part["kind"] not in ("field", "points"):
+        for key in ("field", "field_frames", "field_scale"):
             part.pop(key, None)
         return ""
     path = Path(bpy.path.abspath(part.get("field", "")))

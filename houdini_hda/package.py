@@ -36,7 +36,8 @@ def own_files() -> Iterator[tuple[str, Path]]:
     yield "runnel.json", HERE / "runnel.json"
     yield "runnel/INSTALL.md", HERE.parent / "docs/houdini/install.md"
     yield "runnel/LICENSE", HERE.parent / "LICENSE"
-    yield "runnel/verify_in_houdini.py", HERE / "verify_in_houdini.py"
+    for name in ("verify_in_houdini.py", "verify_inputs.py", "verify_tools.py"):
+        yield f"runnel/{name}", HERE / name
     yield from _tree(HERE / "otls", "runnel/otls")
     yield from _tree(HERE / "python3.11libs", LIBS)
     yield from _tree(HERE.parent / "core/runnel", f"{LIBS}/runnel")

@@ -1,6 +1,6 @@
 """Checks Runnel's nodes in a real Houdini, and prints a report.
 
-    hython verify_in_houdini.py [--only WORD] [--json FILE]
+    hython verify_in_houdini.py [--list] [--only WORD] [--json FILE]
 
 Works on the installed package, or on the folder it lies in if that is not installed. Takes about a
 minute. Writes to a temporary folder only; the scene that is open is left without being saved.
@@ -16,149 +16,41 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import hou
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-NAMES = ("fluid_solver", "fluid_source", "fluid_collider", "fluid_cache", "fluid_surface")
-SEPARATION = 0.05  # [m]
-BLOCK = 0.4  # [m], so 8^3 particles
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))  # the files of checks lie beside this one
 
-
-@dataclass
-class Result:
-    name: str
-    outcome: str  # held, WRONG, skipped
-    seconds: float
-    text: str
-
-
-class Skip(Exception):
-    """Why a check cannot be made here."""
-
-
-class Wrong(Exception):
-    """What does not hold."""
-
-
-def expect(holds: Any, text: str) -> None:
-    if not holds:
-        raise Wrong(text)
-
-
-T = TypeVar("T")
-
-
-def there(found: T | None, text: str) -> T:
-    if found is None:
-        raise Wrong(f"there is no {text}")
-    return found
-
-
-def same(found: Any, wanted: Any, text: str) -> None:
-    if found != wanted:
-        raise Wrong(f"{text}: {found!r}, not {wanted!r}")
-
-
-CHECKS: list[tuple[str, Callable[[Path], str | None]]] = []
-
-
-def check(name: str) -> Callable[[Callable[[Path], str | None]], Callable[[Path], str | None]]:
-    """Registers a check; it is given an empty folder, and may return a remark."""
-
-    def register(function: Callable[[Path], str | None]) -> Callable[[Path], str | None]:
-        CHECKS.append((name, function))
-        return function
-
-    return register
-
-
-# --- networks -------------------------------------------------------------------------------------
-
-
-def network() -> hou.Node:
-    """An empty geometry network."""
-    hou.hipFile.clear(suppress_save_prompt=True)
-    hou.setFrame(1)
-    return there(hou.node("/obj"), "/obj").createNode("geo", "verify")
-
-
-def made(parent: hou.Node, kind: str, name: str) -> hou.SopNode:
-    """A node of a geometry network."""
-    kind = f"runnel::{kind}::1.0" if kind in NAMES else kind
-    node = parent.createNode(kind, name)
-    if not isinstance(node, hou.SopNode):
-        raise Wrong(f"{kind} is no SOP")
-    return node
-
-
-def parm(node: hou.OpNode, name: str) -> hou.Parm:
-    return there(node.parm(name), f"parameter {name} on {node.name()}")
-
-
-def python_sop(parent: hou.Node, name: str, code: str) -> hou.SopNode:
-    node = made(parent, "python", name)
-    parm(node, "python").set(code)
-    return node
-
-
-def box(parent: hou.Node, name: str, low: Any, high: Any) -> hou.SopNode:
-    node = made(parent, "box", name)
-    place(node, low, high)
-    return node
-
-
-def place(node: hou.OpNode, low: Any, high: Any) -> None:
-    """Put a box between two corners."""
-    sides = list(zip(low, high, strict=True))
-    put(node, size=tuple(float(b - a) for a, b in sides), t=tuple((a + b) / 2 for a, b in sides))
-
-
-def shot(parent: hou.Node, **changes: Any) -> hou.SopNode:
-    """A block of water in a tank."""
-    solver = made(parent, "fluid_solver", "solver")
-    solver.setInput(0, box(parent, "water", (0, 0, 0), (BLOCK,) * 3))
-    solver.setInput(1, box(parent, "tank", (0, 0, 0), (0.8, 1, BLOCK)))
-    put(solver, particlesep=SEPARATION, collidermode="inside", **changes)
-    return solver
-
-
-def put(node: hou.OpNode, **values: Any) -> None:
-    for name, value in values.items():
-        if isinstance(value, tuple):
-            there(node.parmTuple(name), f"parameter {name}").set(value)
-        else:
-            parm(node, name).set(value)
-
-
-def at(node: hou.SopNode, frame: float) -> hou.Geometry:
-    """The geometry of a node at a frame, frozen."""
-    hou.setFrame(frame)
-    try:
-        node.cook(force=False)
-    except hou.OperationFailed as error:
-        raise Wrong(f"frame {frame}: {error} {' '.join(node.errors())}") from error
-    expect(not node.errors(), f"frame {frame}: {' '.join(node.errors())}")
-    return there(node.geometry(), f"geometry at frame {frame}").freeze()
-
-
-def column(geo: hou.Geometry, name: str, size: int = 1) -> Any:
-    """A float attribute of the points."""
-    data = np.frombuffer(geo.pointFloatAttribValuesAsString(name), np.float32)
-    return data.reshape(-1, size) if size > 1 else data
-
-
-def places(node: hou.SopNode, frame: float) -> Any:
-    return column(at(node, frame), "P", 3)
-
+from verify_tools import (  # noqa: E402
+    BLOCK,
+    CHECKS,
+    NAMES,
+    SEPARATION,
+    Skip,
+    Wrong,
+    at,
+    check,
+    column,
+    expect,
+    made,
+    network,
+    parm,
+    place,
+    places,
+    put,
+    run,
+    same,
+    shot,
+    there,
+)  # fmt: skip
 
 # --- the installation -----------------------------------------------------------------------------
 
@@ -173,7 +65,7 @@ def _versions(folder: Path) -> str:
     return f"numpy {np.__version__} from {Path(np.__file__).parent}"
 
 
-@check("Python packages load, from one place")
+@check("Python packages load; numpy is Houdini's own")
 def _packages(folder: Path) -> str:
     import runnel
     import runnel_houdini
@@ -181,6 +73,8 @@ def _packages(folder: Path) -> str:
     for name in ("numba", "pyopencl"):
         __import__(name)
     homes = [Path(str(m.__file__)).parent for m in (runnel, runnel_houdini)]
+    shadow = homes[1].parent / "numpy"
+    expect(not shadow.exists(), f"{shadow} hides Houdini's numpy")
     return ", ".join(str(home) for home in homes)
 
 
@@ -190,7 +84,31 @@ def _devices(folder: Path) -> str:
     from runnel.backends.devices import choose
 
     found = [f"{d.name} ({d.kind}{', fails' if d.problems else ''})" for d in runnel.devices()]
-    return f"{'; '.join(found) or 'none'}; auto takes {choose('auto').name}"
+    text = f"{'; '.join(found) or 'none'}; auto takes {choose('auto').name}"
+    expect(choose("auto").works, text)
+    return text
+
+
+@check("Houdini's own variables choose the device")
+def _variables(folder: Path) -> str:
+    from runnel_houdini import devices
+
+    kinds = [d.kind for d in devices.known() if d.works and d.kind in ("cpu", "gpu")]
+    if not kinds:
+        raise Skip("there is no OpenCL device")
+    wanted = "cpu" if "cpu" in kinds else "gpu"
+    device = devices.pick("auto", {devices.TYPE: wanted.upper(), devices.NUMBER: "0"})
+    same(device.kind, wanted, "device")
+    kept = os.environ.get(devices.TYPE)
+    os.environ[devices.TYPE] = wanted.upper()
+    try:
+        used = at(shot(network()), 1).attribValue("device")
+    finally:
+        os.environ.pop(devices.TYPE)
+        if kept is not None:
+            os.environ[devices.TYPE] = kept
+    same(used, str(device), "device that the node computed on")
+    return str(used)
 
 
 @check("assets are installed as written")
@@ -322,14 +240,61 @@ def _before(folder: Path) -> None:
 
 @check("back, gap, dropped cache: the same bits")
 def _transitions(folder: Path) -> None:
+    from runnel_houdini import sessions
+
     solver = shot(network())
     played = {frame: places(solver, frame).copy() for frame in range(1, 9)}
+    expect(not np.array_equal(played[7], played[8]), "frame 8 is as frame 7")
     for frame in (3, 8, 1, 5):
         expect(np.array_equal(places(solver, frame), played[frame]), f"back to frame {frame}")
     parm(solver, "resimulate").pressButton()
     expect(np.array_equal(places(solver, 8), played[8]), "a gap, after a reset")
     put(solver, cacheenabled=0)
     expect(np.array_equal(places(solver, 4), played[4]), "backwards without a cache")
+    held = there(sessions.existing(solver), "session of the node")
+    same(held.memory.frames, [4], "frames in memory without a cache")
+
+
+@check("Esc stops the solver; what is complete stays, and it goes on from there")
+def _escape(folder: Path) -> str:
+    """The key cannot be pressed here: what Houdini does then is done in its place."""
+    from runnel_houdini import sessions
+
+    class Pressed:
+        def __init__(self, *words: Any, **more: Any) -> None:
+            pass
+
+        def __enter__(self) -> Pressed:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def updateProgress(self, share: float) -> None:
+            if share > 0.6:
+                raise hou.OperationInterrupted("Esc")
+
+    solver = shot(network())
+    played = {frame: places(solver, frame).copy() for frame in range(1, 7)}
+    at(solver, 1)
+    parm(solver, "resimulate").pressButton()
+    at(solver, 2)
+    real = hou.InterruptableOperation
+    setattr(hou, "InterruptableOperation", Pressed)  # noqa: B010  mypy lets no class be assigned
+    try:
+        hou.setFrame(6)
+        solver.cook(force=True)
+        text = " ".join(solver.errors())
+    except hou.Error as error:
+        text = str(error) or type(error).__name__
+    finally:
+        setattr(hou, "InterruptableOperation", real)  # noqa: B010
+    expect(text, "the cook went on to its end")
+    held = there(sessions.existing(solver), "session of the node")
+    expect(held.memory.frames[-1] in (4, 5), f"frames that are complete: {held.memory.frames}")
+    for frame in (3, 6):
+        expect(np.array_equal(places(solver, frame), played[frame]), f"frame {frame} afterwards")
+    return text
 
 
 @check("a setting or an input that changes starts anew")
@@ -414,151 +379,7 @@ def _hip(folder: Path) -> None:
     expect(np.array_equal(places(loaded, 3), first), "other frames after a load")
 
 
-# --- inputs ---------------------------------------------------------------------------------------
-
-
-@check("points are particles, with their own attributes")
-def _points(folder: Path) -> None:
-    parent = network()
-    code = """
-geo = hou.pwd().geometry()
-geo.clear()
-row = [0.1 * k for k in range(4)]
-geo.createPoints([(x, y, z) for x in row for y in row for z in row])
-geo.addAttrib(hou.attribType.Point, "v", (1.0, 0.0, 0.0))
-geo.addAttrib(hou.attribType.Point, "pscale", 0.05)
-geo.addAttrib(hou.attribType.Point, "temperature", 7.0)
-"""
-    solver = made(parent, "fluid_solver", "solver")
-    solver.setInput(0, python_sop(parent, "points", code))
-    start = at(solver, 1)
-    same(start.pointCount(), 64, "points")
-    expect(np.allclose(column(start, "v", 3)[:, 0], 1.0), "v is not that of the input")
-    geo = at(solver, 3)
-    expect(np.allclose(column(geo, "pscale"), 0.05), "pscale is not that of the input")
-    expect(np.allclose(column(geo, "temperature"), 7.0), "temperature got lost")
-    along = float(np.mean(column(geo, "P", 3)[:, 0] - column(start, "P", 3)[:, 0]))
-    expect(abs(along - 2 / 24) < 0.02, f"2 frames at 1 m/s went {along:.3f} m")
-
-
-@check("a collider that moves pushes")
-def _moving(folder: Path) -> None:
-    parent = network()
-    solver = shot(parent)
-    mover = box(parent, "mover", (-0.3, -0.1, -0.1), (-0.1, 0.7, 0.5))
-    parm(mover, "tx").setExpression("-0.2 + 0.05 * ($F - 1)")
-    solver.setInput(1, mover)
-    put(solver, collidermode="outside", gravity=(0.0, 0.0, 0.0))
-    moved = places(solver, 8)
-    expect(moved[:, 0].min() > 0.2, f"fluid is left behind the pusher: {moved[:, 0].min():.3f} m")
-
-
-@check("settings nodes: an emitter gives particles")
-def _emitter(folder: Path) -> str:
-    parent = network()
-    source = made(parent, "fluid_source", "source")
-    source.setInput(0, box(parent, "nozzle", (0, 0, 0), (0.2, 0.1, 0.2)))
-    put(source, kind="emitter", velocity=(0.0, -2.0, 0.0))
-    solver = made(parent, "fluid_solver", "solver")
-    solver.setInput(0, source)
-    put(solver, particlesep=SEPARATION)
-    counts = [at(solver, frame).pointCount() for frame in (1, 4, 8)]
-    expect(counts[0] < counts[1] < counts[2], f"particles at frames 1, 4, 8: {counts}")
-    return f"particles at frames 1, 4, 8: {counts}"
-
-
-@check("packed colliders")
-def _packed(folder: Path) -> None:
-    parent = network()
-    solver = shot(parent)
-    _need("pack")
-    pack = made(parent, "pack", "pack")
-    pack.setInput(0, solver.inputs()[1])
-    before = places(solver, 6).copy()
-    solver.setInput(1, pack)
-    expect(np.allclose(places(solver, 6), before, atol=1e-5), "not as the same polygons unpacked")
-
-
-@check("VDB colliders")
-def _vdb(folder: Path) -> None:
-    parent = network()
-    solver = shot(parent)
-    _need("vdbfrompolygons")
-    vdb = made(parent, "vdbfrompolygons", "vdb")
-    put(vdb, voxelsize=0.02)
-    vdb.setInput(0, box(parent, "block", (0, -0.4, 0), (BLOCK, -0.05, BLOCK)))
-    solver.setInput(1, vdb)
-    put(solver, collidermode="outside")
-    lowest = places(solver, 12)[:, 1].min()
-    inside = places(solver, 12)
-    over = (inside[:, 0] > 0.1) & (inside[:, 0] < 0.3) & (inside[:, 2] > 0.1) & (inside[:, 2] < 0.3)
-    expect(inside[over, 1].min() > -0.08, f"fluid is inside of the VDB, at {lowest:.3f} m")
-
-
-@check("VDB colliders that move")
-def _moving_vdb(folder: Path) -> None:
-    parent = network()
-    solver = shot(parent)
-    _need("vdbfrompolygons")
-    vdb = made(parent, "vdbfrompolygons", "vdb")
-    put(vdb, voxelsize=0.02)
-    mover = box(parent, "mover", (-0.3, -0.1, -0.1), (-0.1, 0.7, 0.5))
-    parm(mover, "tx").setExpression("-0.2 + 0.05 * ($F - 1)")
-    vdb.setInput(0, mover)
-    solver.setInput(1, vdb)
-    put(solver, collidermode="outside", gravity=(0.0, 0.0, 0.0))
-    moved = places(solver, 8)
-    expect(moved[:, 0].min() > 0.2, f"fluid is left behind the pusher: {moved[:, 0].min():.3f} m")
-
-
-CLOUD = """
-geo = hou.pwd().geometry()
-geo.clear()
-row = [0.2 * k - 0.4 for k in range(9)]
-geo.createPoints([(x, y, z) for x in row for y in row for z in row])
-geo.addAttrib(hou.attribType.Point, "v", (1.0, 0.0, 0.0))
-geo.addAttrib(hou.attribType.Point, "pscale", 0.1)
-"""
-
-
-@check("points with v pull the fluid along")
-def _field(folder: Path) -> str:
-    return _pulled(network(), None)
-
-
-@check("volumes go out as VDBs, and pull the fluid along")
-def _volumes(folder: Path) -> str:
-    from runnel.fields.vdb import available, openvdb
-
-    if not available():
-        raise Skip("this Houdini has no OpenVDB module for Python")
-    parent = network()
-    volumes = made(parent, "fluid_surface", "volumes")
-    put(volumes, output="volumes")
-    volumes.setInput(0, python_sop(parent, "points", CLOUD))
-    geo = at(volumes, 1)
-    names = geo.primStringAttribValues("name")
-    same(sorted(names), ["density", "surface", "velocity"], "names of the VDBs")
-    kinds = {prim.type() for prim in geo.prims()}
-    same(kinds, {hou.primType.VDB}, "primitives")
-    return f"{openvdb().__name__}; {_pulled(parent, volumes)}"
-
-
-def _pulled(parent: hou.Node, field: hou.SopNode | None) -> str:
-    """Water in a field of 1 m/s that gives it 2 of the difference in a second."""
-    solver = shot(parent, gravity=(0.0, 0.0, 0.0), fieldstrength=2.0)
-    solver.setInput(1, None)
-    solver.setInput(2, field or python_sop(parent, "cloud", CLOUD))
-    speed = float(column(at(solver, 7), "v", 3)[:, 0].mean())
-    wanted = 1 - np.exp(-2 * 6 / 24)
-    expect(abs(speed - wanted) < 0.05, f"{speed:.3f} m/s, {wanted:.3f} are expected")
-    return f"{speed:.3f} m/s, {wanted:.3f} by theory"
-
-
-def _need(name: str) -> None:
-    if hou.nodeType(hou.sopNodeTypeCategory(), name) is None:
-        raise Skip(f"there is no node {name} here")
-
+import verify_inputs  # noqa: E402, F401  its checks come next
 
 # --- files ----------------------------------------------------------------------------------------
 
@@ -587,6 +408,10 @@ def _disk(folder: Path) -> str:
     put(reader, cachedir=str(folder / "cache"))
     for frame, wanted in live.items():
         expect(np.array_equal(places(reader, frame), wanted), f"frame {frame} of the file cache")
+    put(reader, show="surface")
+    expect(at(reader, 3).primCount() > 100, "the file cache shows no surface")
+    put(reader, show="bodies")
+    same(at(reader, 3).primCount(), 12, "triangles of the tank in the file cache")
     put(solver, loadfromdisk=1)
     expect(np.array_equal(places(solver, 5), live[5]), "frame 5 from disk in the solver")
     return f"{len(live)} frames compared"
@@ -687,6 +512,13 @@ def _surface(folder: Path) -> str:
     geo = at(surface, 2)
     expect(geo.primCount() > 100, f"{geo.primCount()} polygons")
     expect(geo.findPointAttrib("v") is not None, "the surface has no v")
+    edges: dict[tuple[int, int], int] = {}
+    for prim in geo.prims():
+        corners = [vertex.point().number() for vertex in prim.vertices()]
+        for edge in zip(corners, corners[1:] + corners[:1], strict=True):
+            edges[edge] = edges.get(edge, 0) + 1
+    loose = [edge for edge in edges if edges.get(edge[::-1]) != edges[edge]]
+    expect(not loose, f"{len(loose)} edges of the surface are open")
     return f"{geo.primCount()} polygons of {at(solver, 2).pointCount()} particles"
 
 
@@ -703,37 +535,15 @@ def install() -> None:
             hou.hda.installFile(str(library))
 
 
-def run(only: str = "") -> list[Result]:
-    results = []
-    for name, function in CHECKS:
-        if only not in name:
-            continue
-        started = time.perf_counter()
-        with tempfile.TemporaryDirectory(prefix="runnel-verify-") as folder:
-            try:
-                outcome, text = "held", function(Path(folder)) or ""
-            except Skip as skip:
-                outcome, text = "skipped", str(skip)
-            except Wrong as wrong:
-                outcome, text = "WRONG", str(wrong)
-            except Exception:  # a report must come out whatever happens
-                outcome, text = "WRONG", traceback.format_exc()
-        results.append(Result(name, outcome, time.perf_counter() - started, text))
-        print(
-            f"{outcome:<8} {name}" + (f"\n         {_indented(text)}" if text else ""), flush=True
-        )
-    return results
-
-
-def _indented(text: str) -> str:
-    return text.strip().replace("\n", "\n         ")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Checks Runnel's nodes in this Houdini.")
+    parser.add_argument("--list", action="store_true", help="name the checks, make none")
     parser.add_argument("--only", default="", help="checks whose name holds this")
     parser.add_argument("--json", type=Path, help="write the report here too")
     args = parser.parse_args()
+    if args.list:
+        print("\n".join(name for name, _ in CHECKS))
+        return 0
     head = f"Houdini {hou.applicationVersionString()}, Python {platform.python_version()}, "
     head += f"{platform.platform()}"
     print(head, flush=True)
@@ -742,7 +552,7 @@ def main() -> int:
     wrong = [r for r in results if r.outcome == "WRONG"]
     skipped = [r for r in results if r.outcome == "skipped"]
     print(f"{len(results)} checks: {len(wrong)} wrong, {len(skipped)} skipped. "
-          "Not checked: Esc, the look of the pane, playback in the viewport.")  # fmt: skip
+          "Not checked: the Esc key, the look of the pane, playback in the viewport.")  # fmt: skip
     if args.json:
         rows = [asdict(result) for result in results]
         args.json.write_text(json.dumps({"where": head, "checks": rows}, indent=2))

@@ -2,7 +2,7 @@
 
 A field is made once for a file, its settings and a process, whatever asks for it. Of a deforming
 mesh only the two frames around the present are kept. Velocities are those of vertices; level sets
-have none, and give what their distances tell: the speed along the normal.
+have none, and give what their distances tell, or a grid of vectors beside them in the file.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .params import Collider, MeshFile, Sink
 from .scene import Scene
 
 if TYPE_CHECKING:
+    from .fields.flow import Flow
     from .fields.grid import FieldSettings, SparseField
     from .fields.surfaces import Texture
 
@@ -262,9 +263,19 @@ class MeshField:
         field = self._level_set(number)
         if number > frames.first:
             before = self._fields.get(number - 1) or self._level_set(number - 1)
-            field = moved(before, field, 1.0 / self._scene.fps)
+            field = moved(before, field, 1.0 / self._scene.fps, self._given(number))
         self._say(field.notes)
         return with_walls(field, self._radius)
+
+    def _given(self, number: int) -> Flow | None:
+        """Velocities in the file of a level set; what is wrong with them is said."""
+        from .fields.flow import velocities_beside
+
+        try:
+            return velocities_beside(self._scene.mesh_path(self._shape, number))
+        except RunnelError as error:
+            self._say((f"{self._settings.name}: velocities beside it are not used: {error}",))
+            return None
 
     def _level_set(self, number: int) -> SparseField:
         return _read_field(self._scene.mesh_path(self._shape, number), self._settings)

@@ -541,9 +541,10 @@ class Force:
     """A field of acceleration, beside gravity."""
 
     name: str = _name()
-    kind: Literal["wind", "drag", "point", "vortex", "field"] = param(
+    kind: Literal["wind", "drag", "point", "vortex", "field", "points"] = param(
         help='"wind" pulls towards velocity, "drag" towards rest, "point" towards center, '
-        '"vortex" around axis, "field" towards the velocities of a file.',
+        '"vortex" around axis, "field" towards the velocities of a file. "points": each point of '
+        "a file is a force of its own.",
     )
     strength: float = param(
         1.0, unit="1/s or m/s^2", hard=(-1e6, 1e6), soft=(-20, 20),
@@ -565,12 +566,14 @@ class Force:
     field: str | None = param(
         None, pattern=FILE, pattern_text=FILE_TEXT, default_text="none",
         help="File of a field: a grid of vectors (.vdb), which acts where voxels are active, or "
-        "points with v (.bgeo, .ply), which act around them. In gust_####.vdb, #### stands for "
-        "the number of the frame; between frames velocities are mixed.",
+        "points with v (.bgeo, .ply), which act around them. Of points that are forces: kind (0 "
+        "wind, 1 drag, 2 point, 3 vortex), strength, v, N (axis), pscale (radius) and id, which "
+        "tells them apart. In gust_####.vdb, #### stands for the number of the frame; between "
+        "frames all is mixed.",
     )
     field_frames: tuple[int, int] | None = _sequence_frames()
     field_scale: float = param(
-        1.0, hard=(-1e6, 1e6), soft=(-10, 10), help="Multiplies the velocities of a field.",
+        1.0, hard=(-1e6, 1e6), soft=(-10, 10), help="Multiplies the velocities of the file.",
     )
     voxel_size: float | None = param(
         None, unit="m", hard=(TINY, 1e4), soft=(0.01, 1.0),
@@ -584,8 +587,12 @@ class Force:
     )
 
     @property
+    def has_file(self) -> bool:
+        return self.kind in ("field", "points")
+
+    @property
     def file(self) -> FieldFile:
-        """Of a field."""
+        """Of a field, or of points."""
         return FieldFile(file=self.field or "", frames=self.field_frames)
 
 

@@ -212,7 +212,7 @@ class Scene:
         """Meshes, maps and fields that the scene names, sequences file by file."""
         parts: list[Source | Collider | Sink] = [*self.sources, *self.colliders, *self.sinks]
         shapes: list[AnyFile | Shape] = [part.shape for part in parts]
-        shapes += [force.file for force in self.forces if force.kind == "field"]
+        shapes += [force.file for force in self.forces if force.has_file]
         folder = self.directory or Path()
         found = {path for part in self.colliders for path in image_maps(folder, part)}
         for shape in shapes:

@@ -143,14 +143,18 @@ def _check_force(scene: Scene, force: Force, key: str) -> None:
             if axis is not None and not any(axis):
                 raise SceneError("must not be zero", key=f"{where}.axis", value=axis)
     _check_order(force.keyframes, f"{key}.keyframes")
-    if force.kind != "field":
-        for name in ("field", "field_frames", "voxel_size"):
+    if force.kind != "field" and force.voxel_size is not None:
+        raise SceneError('belongs to kind = "field"', key=f"{key}.voxel_size")
+    if not force.has_file:
+        for name in ("field", "field_frames"):
             if getattr(force, name) is not None:
-                raise SceneError('belongs to kind = "field"', key=f"{key}.{name}")
+                raise SceneError('belongs to kind = "field" or "points"', key=f"{key}.{name}")
         return
     if force.field is None:
-        raise SceneError('kind = "field" needs the file of its velocities', key=f"{key}.field")
-    path = _check_place(scene, force.file, f"{key}.field", FLOW_SUFFIXES)
+        what = "velocities" if force.kind == "field" else "points"
+        raise SceneError(f'kind = "{force.kind}" needs the file of its {what}', key=f"{key}.field")
+    suffixes = FLOW_SUFFIXES if force.kind == "field" else FLOW_SUFFIXES[1:]
+    path = _check_place(scene, force.file, f"{key}.field", suffixes)
     if force.file.is_sequence:
         path = _check_sequence(scene, force.file, f"{key}.field")
     if not path.is_file():

@@ -141,7 +141,7 @@ class Component(hou.Parm):
         values = self._node._parms[self._name]
 
         def at(frame: float) -> tuple[float, ...]:
-            value = eval(expression.replace("$F", str(frame)), {"__builtins__": {}})
+            value = float(eval(expression.replace("$F", str(frame)), {"__builtins__": {}}))
             return (*values[: self._at], value, *values[self._at + 1 :])
 
         self._node._parms[self._name] = at
@@ -226,7 +226,8 @@ class PythonSop(_Wired):
         self._of = ""  # the code that was run last
 
     def isTimeDependent(self, for_last_cook: bool = False) -> bool:
-        return TIMED in self._parms["python"]
+        wired = any(i is not None and i.isTimeDependent() for i in self._inputs)
+        return wired or TIMED in self._parms["python"]
 
     def _made(self, frame: float) -> Any:
         self._moves = self.isTimeDependent()
@@ -237,7 +238,8 @@ class PythonSop(_Wired):
     def _run(self, frame: float) -> Any:
         kept, world.NOW.frame = world.NOW.frame, frame
         self._of = self._parms["python"]
-        self._geometry, self._make = hou.Geometry(), None
+        first = self._inputs[0].geometryAtFrame(frame) if self._inputs else hou.Geometry()
+        self._geometry, self._make = hou.Geometry(first), None
         world.NOW.cooking.append(self)
         try:
             exec(self._of, {"hou": hou})
@@ -272,14 +274,19 @@ class BoxSop(Made):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._parms |= {"size": (1.0, 1.0, 1.0), "t": (0.0, 0.0, 0.0)}
+        self._last: tuple[Any, Any] | None = None
 
     def isTimeDependent(self, for_last_cook: bool = False) -> bool:
         return any(callable(value) for value in self._parms.values())
 
     def _geometry_at(self, frame: float) -> Any:
         centre = self._parms["t"](frame) if callable(self._parms["t"]) else self._parms["t"]
-        sides = list(zip(centre, self._parms["size"], strict=True))
-        return box([t - s / 2 for t, s in sides], [t + s / 2 for t, s in sides])
+        key = (centre, self._parms["size"])
+        if self._last is None or self._last[0] != key:  # the same data ids while nothing changes
+            sides = list(zip(*key, strict=True))
+            low, high = ([t + k * s for t, s in sides] for k in (-0.5, 0.5))
+            self._last = key, box(low, high)
+        return self._last[1]
 
 
 class MergeSop(Made):
@@ -323,8 +330,9 @@ class Installed(_Wired):
         return tuple(self._asset.dialog.inputs)
 
     def isTimeDependent(self, for_last_cook: bool = False) -> bool:
-        """A parameter that was evaluated follows the time."""
-        return any(e.expression == "$FF" for e in self._entries.values())
+        """A parameter that was evaluated follows the time, or an input does."""
+        wired = any(i is not None and i.isTimeDependent() for i in self._inputs)
+        return wired or any(e.expression == "$FF" for e in self._entries.values())
 
     def cook(self, force: bool = False, frame_range: Any = ()) -> None:
         self._cook(world.NOW.frame)
@@ -429,7 +437,9 @@ class House:
         return (copy,)
 
     def clear(self, suppress_save_prompt: bool = False) -> bool:
+        hou.hipFile._tell(hou.hipFileEventType.BeforeClear)
         self.nodes.clear()
+        hou.hipFile._tell(hou.hipFileEventType.AfterClear)
         return True
 
     def save(self, file_name: str | None = None, save_to_recent_files: bool = True) -> None:
@@ -448,6 +458,7 @@ class House:
         suppress_save_prompt: bool = False,
         ignore_load_warnings: bool = False,
     ) -> None:
+        hou.hipFile._tell(hou.hipFileEventType.BeforeLoad)
         self.clear()
         for kind, name, asset, parms, entries, _ in self._saved[file_name]:
             node = self.nodes[name] = kind(name, self, asset)
@@ -467,7 +478,13 @@ def enter(patch: pytest.MonkeyPatch) -> House:
         "applicationVersionString": lambda: "20.5.278 (stand-in)",
         "hda": types.SimpleNamespace(installFile=house.installFile),
         "hipFile": types.SimpleNamespace(
-            clear=house.clear, save=house.save, load=house.load, path=house.path
+            clear=house.clear,
+            save=house.save,
+            load=house.load,
+            path=house.path,
+            addEventCallback=hou.hipFile.addEventCallback,
+            eventCallbacks=hou.hipFile.eventCallbacks,
+            _tell=hou.hipFile._tell,
         ),
         "OpNodeType": OpNodeType,
     }

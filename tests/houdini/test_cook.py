@@ -465,6 +465,25 @@ def test_a_scene_that_is_loaded_gives_all_back(folders: Path) -> None:
     assert sim._closed
 
 
+@pytest.mark.parametrize("event", ["BeforeLoad", "BeforeClear"])
+def test_leaving_a_scene_gives_all_back(folders: Path, event: str) -> None:
+    """Even if Houdini kept what hangs on its nodes."""
+    solver = pool()
+    cooked(solver, 2)
+    held = session(solver)
+    sim = held.sim
+    hou.hipFile._tell(hou.hipFileEventType.AfterLoad)
+    assert not held.closed
+    hou.hipFile._tell(getattr(hou.hipFileEventType, event))
+    assert left(folders) == []
+    assert held.closed
+    assert sim is not None
+    assert sim._closed
+    assert cooked(solver, 2).pointCount() == 125  # the load failed: the node goes on
+    cooked(pool(), 1)
+    assert len(hou.hipFile.eventCallbacks()) == 1
+
+
 def test_starting_anew_leaves_one_folder(folders: Path) -> None:
     solver = pool()
     for step in (0.1, 0.125, 0.1):

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from hou_standin import Geometry, SopNode, world
 from hou_standin.geometry import _PrimData
-from hou_standin.vdb import file_of
+from hou_standin.vdb import file_of, grids_in
 from shots import box, node, points, pool, upstream, values, water
 
 from runnel import RunnelError, Scene
+from runnel.backends.base import POINT, WIND
+from runnel.collider_fields import MeshField
 from runnel.fields.flow import read_flow
-from runnel.fields.vdb import available, openvdb
+from runnel.fields.vdb import available, openvdb, read_grids
+from runnel.forces import pack_forces
 from runnel.meshes import read_mesh
 from runnel.points import read_points
 from runnel_houdini.gather import Gathering
@@ -126,6 +129,23 @@ def test_many_multiples_become_a_few_fluids(tmp_path: Path) -> None:
     tension = [fluid.surface_tension for fluid in it.fluids]
     assert min(tension) < 0.1
     assert max(tension) <= 0.8
+
+
+def test_multiples_that_come_later_are_told_of(tmp_path: Path) -> None:
+    """Fluids of a scene are those of its start: the nearest is taken, and said."""
+
+    def rain(frame: float) -> Geometry:
+        return points(some(4), viscosity=np.full(4, 1.0 if frame < 3 else 4.0))
+
+    solver = pool(upstream(rain), sourcekind="emitter")
+    made = gathering(solver, tmp_path)
+    assert len(made.scene().fluids) == 1
+    for frame in (2, 3, 4):
+        made.need(frame)
+    (note,) = made.notes
+    assert "viscosity 4, 1 is taken" in note
+    solver._cook(4)
+    assert (solver.errors(), solver.warnings()) == ((), (note,))
 
 
 def test_points_are_emitted_each_frame(tmp_path: Path) -> None:
@@ -286,6 +306,25 @@ def test_vdbs_that_move_are_a_file_a_frame(tmp_path: Path) -> None:
 
 
 @needs_openvdb
+def test_velocities_beside_a_vdb_that_moves_are_its_own(tmp_path: Path) -> None:
+    """A ball that spins shows it to fluid by a VDB of vectors only; they are of the picture."""
+    spin = breeze((0.0, 0.0, 2.0), low=-20, size=40)
+    ball_now = vdb_of(*(grids_in(prim._data.content)[0] for prim in ball().prims()), spin)
+    solver = pool(water(), upstream(lambda f: ball_now), timescale=0.5)
+    made = gathering(solver, tmp_path)
+    it = made.scene()
+    (collider,) = it.colliders
+    made.need(2)
+    assert len(read_grids(tmp_path / "collider_1_0001.vdb")) == 2
+    field = MeshField(it, collider, collider.shape, "c")
+    _, now, _ = field.at(0.5 / it.fps)
+    side, top = now.velocity_at([[0.55, -0.2, 0.25], [0.25, -0.2, 0.55]])
+    np.testing.assert_allclose(side, [0, 0, 4], atol=0.1)  # along the surface
+    np.testing.assert_allclose(top, 0, atol=0.1)  # not across it
+    assert field.take_notes() == []
+
+
+@needs_openvdb
 @pytest.mark.parametrize("with_openvdb", [True, False])
 def test_vdbs_of_vectors_are_velocity_fields(
     tmp_path: Path, with_openvdb: bool, monkeypatch: pytest.MonkeyPatch
@@ -331,8 +370,10 @@ def test_points_with_v_are_a_velocity_field(tmp_path: Path) -> None:
         return geo
 
     made = gathering(pool(water(), None, upstream(cloud), fieldstrength=4.0), tmp_path)
-    drag, field = made.scene().forces
-    assert (drag.kind, field.kind, field.strength) == ("drag", "field", 4.0)
+    it = made.scene()
+    drag, field = it.forces
+    assert (drag.kind, field.kind, field.strength) == ("points", "field", 4.0)
+    assert len(read_points(it.mesh_path(drag.file, 1))) == 1
     assert field.field == "field_points_####.bgeo"
     made.need(2)
     found = read_points(tmp_path / "field_points_0002.bgeo")
@@ -404,11 +445,158 @@ def test_a_piece_of_an_unknown_fluid_says_so(tmp_path: Path) -> None:
         scene(pool(upstream(given)), tmp_path)
 
 
-def test_what_moves_and_cannot_is_told() -> None:
-    solver = pool(
-        upstream(lambda f: box((0.2, 0.5, 0.1), (0.4, 0.6, 0.4))), sourcekind="emitter",
-        sourcevelocity=(0.0, -1.0, 0.0),
-    )  # fmt: skip
-    solver._cook(2)
+# --- sources and forces that move -----------------------------------------------------------------
+
+
+def mouth(frame: float) -> Geometry:
+    """A nozzle that goes along x, 0.1 m a frame."""
+    x = 0.1 * frame
+    return box((x, 0.6, 0.1), (x + 0.2, 0.7, 0.3))
+
+
+def test_a_surface_that_emits_is_followed(tmp_path: Path) -> None:
+    settings = {"sourcekind": "emitter", "sourcevelocity": (0.0, -2.0, 0.0)}
+    solver = pool(upstream(mouth), **settings, gravity=(0.0, 0.0, 0.0), particlesep=0.05)
+    made = gathering(solver, tmp_path)
+    (source,) = made.scene().sources
+    assert (source.shape.file, source.shape.frames) == ("source_1_####.ply", (1, 6))
+    assert [p.name for p in tmp_path.iterdir()] == ["source_1_0001.ply"]
+    geo = solver._cook(5)
+    assert (solver.errors(), solver.warnings()) == ((), ())
+    born = values(geo, "age") < 1.01 / 24  # in the last frame, from the mouth at 0.4 to 0.5
+    x = values(geo, "P")[:, 0]
+    assert 0.4 < x[born].min() < x[born].max() < 0.7
+    assert x[~born].min() < 0.3
+
+
+@pytest.mark.parametrize("frames", [None, (4, 6), (90, 95)])
+def test_what_a_source_inherits_needs_the_frame_to_come(
+    tmp_path: Path, frames: tuple[int, int] | None
+) -> None:
+    """It is written ahead of the solver; also where a source opens later."""
+    settings = {"sourcekind": "emitter", "sourcevelocity": (0.0, -2.0, 0.0), "endframe": 6}
+    settings |= {"sourceinheritvelocity": 1.0, "gravity": (0.0, 0.0, 0.0)}
+    settings |= {"usesourceframes": 1, "sourceframes": frames} if frames else {}
+    given = upstream(lambda f: with_speed(mouth(f)))
+    solver = pool(given, **settings, particlesep=0.05)
+    made = gathering(solver, tmp_path)
+    (source,) = made.scene().sources
+    assert source.velocity == (0, -2, 0)  # v is not counted twice
+    made.need(2)
+    assert (tmp_path / "source_1_0003.ply").exists()
+    counts = [solver._cook(frame).pointCount() for frame in range(1, 7)]
+    assert (solver.errors(), solver.warnings()) == ((), ())
+    if frames == (90, 95):
+        assert counts == [0] * 6
+        return
+    speed = values(solver._geometry, "v")
+    np.testing.assert_allclose(speed[:, 0].mean(), 2.4, rtol=0.05)  # 0.1 m a frame
+
+
+def with_speed(geo: Geometry) -> Geometry:
+    geo.addAttrib(hou.attribType.Point, "v", (2.4, 0.0, 0.0))
+    return geo
+
+
+def test_a_drain_is_followed(tmp_path: Path) -> None:
+    def drain(frame: int) -> Geometry:
+        low = 0.5 - 0.1 * frame
+        hole = box((-0.1, low, -0.1), (0.6, low + 0.2, 0.6))
+        return marked("fluid_source", hole, piecename="out", kind="sink")
+
+    drains = {frame: drain(frame) for frame in range(1, 8)}
+
+    def all_of_it(frame: float) -> Geometry:
+        geo = box((0, 0, 0), (0.5, 0.5, 0.5))
+        geo.merge(drains[int(frame)])
+        return geo
+
+    solver = pool(upstream(all_of_it), gravity=(0.0, 0.0, 0.0))
+    it = scene(solver, tmp_path)
+    assert it.sinks[0].shape.is_sequence
+    assert not it.sources[0].shape.is_sequence  # filled once
+    counts = [solver._cook(frame).pointCount() for frame in (1, 3, 6)]
     assert solver.errors() == ()
-    assert "at the start frame" in solver.warnings()[0]
+    assert counts[0] == 125 > counts[1] > counts[2] == 0
+
+
+def puller(frame: float) -> Geometry:
+    """An attractor on its way along x; from frame 3 on there is a second force."""
+    count = 1 + (frame >= 3)
+    places = np.array([[0.3 * frame, 0.25, 0.25], [0.0, 0.0, 0.0]])[:count]
+    geo = points(places, id=np.array([5, 9])[:count], runnel_strength=np.full(count, 4.0))
+    geo.addAttrib(hou.attribType.Point, "runnel_kind", "")
+    geo.setPointStringAttribValues("runnel_kind", ["point", "drag"][:count])
+    return geo
+
+
+def test_points_that_are_forces_are_followed(tmp_path: Path) -> None:
+    """They may come, move and go; the fluid goes after them."""
+    settings = {"gravity": (0.0, 0.0, 0.0), "usedomain": 0}
+    made = gathering(pool(water(), None, upstream(puller)), tmp_path)
+    it = made.scene()
+    (force,) = it.forces
+    assert (force.kind, force.field, force.field_frames) == ("points", "forces_####.bgeo", (1, 6))
+    for frame in (2, 3):
+        made.need(frame)
+    now = pack_forces(it, 2 / 24)
+    assert now[:, 0].tolist() == [POINT, WIND]
+    np.testing.assert_allclose(now[0, 6:9], [0.9, 0.25, 0.25], rtol=1e-6)
+    assert pack_forces(it, 1.5 / 24)[:, 1].tolist() == pytest.approx([4, 2])
+    pulls = []
+    for give in (puller, lambda frame: puller(1)):
+        solver = pool(water(), None, upstream(give), **settings)
+        pulls.append(values(solver._cook(6), "P")[:, 0].mean())
+        assert (solver.errors(), solver.warnings()) == ((), ())
+    assert pulls[0] > 0.25 + 0.02 > pulls[1]
+
+
+def test_points_of_an_unknown_kind_say_so() -> None:
+    geo = puller(1)
+    geo.setPointStringAttribValues("runnel_kind", ["magnet"])
+    for give in (geo, lambda frame: geo):
+        solver = pool(water(), None, upstream(give))
+        solver._cook(1)
+        assert "magnet" in solver.errors()[0]
+        assert "Traceback" not in solver.errors()[0]
+
+
+# --- bodies by the third input --------------------------------------------------------------------
+
+
+def raft() -> Geometry:
+    return box((0.1, 0.6, 0.1), (0.4, 0.7, 0.4))
+
+
+def test_polygons_of_the_third_input_are_bodies() -> None:
+    """As by the fourth: the same bits."""
+    found = []
+    for inputs in ((None, upstream(raft())), (None, None, upstream(raft()))):
+        solver = pool(water(), *inputs, bodydensity=300.0, outbodies=1)
+        geo = solver._cook(3)
+        assert (solver.errors(), geo.primCount()) == ((), 12)
+        found.append(values(geo, "P").tobytes())
+    assert found[0] == found[1]
+
+
+def test_bodies_and_velocities_in_one_input(tmp_path: Path) -> None:
+    """Merged, polygons get a v that they never had."""
+    crate = marked("fluid_collider", box((0.6, 0, 0), (0.8, 0.2, 0.2)), piecename="crate",
+                   body="rigid", density=700.0)  # fmt: skip
+    crate.addAttrib(hou.attribType.Point, "v", (1.0, 0.0, 0.0))  # a body's own, no field
+    merged = points(some(), v=np.tile([2.0, 0, 0], (8, 1)))
+    merged.merge(raft())
+    merged.merge(crate)
+    it = scene(pool(water(), None, upstream(merged), upstream(raft())), tmp_path)
+    bodies = {c.name: (c.body, c.density) for c in it.colliders}
+    assert bodies == {
+        "body_1": ("rigid", 500), "body_2": ("rigid", 500), "crate": ("rigid", 700),
+    }  # fmt: skip
+    files = [it.mesh_path(c.shape).name for c in it.colliders]
+    assert len(set(files)) == 3
+    (field,) = it.forces
+    found = read_points(it.mesh_path(field.file))
+    assert len(found) == 8
+    moving = with_speed(raft())  # a mesh whose points have v is a field, as curves are
+    it = scene(pool(water(), None, upstream(moving)), tmp_path)
+    assert (it.colliders, len(it.forces)) == ((), 1)

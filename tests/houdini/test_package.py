@@ -40,6 +40,7 @@ def test_layout_is_that_of_the_package_file(unpacked: Path) -> None:
     home = Path(declared["hpath"].replace("$HOUDINI_PACKAGE_PATH", str(unpacked)))
     assert {p.name for p in home.iterdir()} == {
         "INSTALL.md", "LICENSE", "otls", "python3.11libs", "verify_in_houdini.py",
+        "verify_inputs.py", "verify_tools.py",
     }  # fmt: skip
     assert len(list((home / "otls").glob("*.hda"))) == 5
     assert (home / "otls/runnel.fluid_solver.1.0.hda/houdini.hdalibrary").read_bytes() == b""

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import hou
 import numpy as np
 import pytest
 from hou_standin import Geometry, SopNode, world
@@ -57,7 +58,27 @@ def gust(frame: float) -> Geometry:
     return points(places, v=np.tile([frame, 1.0, 0.0], (64, 1)))
 
 
-@pytest.mark.parametrize("kind", ["pool", "shot", "boat", "points", "gust"])
+def nozzle(frame: float) -> Geometry:
+    return box((0.05 * frame, 0.6, 0.1), (0.05 * frame + 0.3, 0.7, 0.4))
+
+
+def magnet(frame: float) -> Geometry:
+    """A force that moves, and a body beside it."""
+    geo = points([[0.2 * frame, 0.2, 0.2]], runnel_strength=np.full(1, 5.0))
+    geo.addAttrib(hou.attribType.Point, "runnel_kind", "")
+    geo.setPointStringAttribValues("runnel_kind", ["point"])
+    geo.merge(box((0.6, 0.1, 0.1), (0.9, 0.4, 0.4)))
+    return geo
+
+
+def jet() -> SopNode:
+    """A surface that emits, inherits its velocity and moves; a force that moves; a body."""
+    settings = {"sourcekind": "emitter", "sourcevelocity": (0.0, -2.0, 0.0), "endframe": LAST}
+    settings |= {"sourceinheritvelocity": 0.5}
+    return pool(upstream(nozzle), None, upstream(magnet), **settings)
+
+
+@pytest.mark.parametrize("kind", ["pool", "shot", "boat", "points", "gust", "jet"])
 def test_live_and_command_line_give_the_same_bits(kind: str) -> None:
     solver = {
         "pool": lambda: pool(endframe=LAST, autosubsteps=1),
@@ -65,6 +86,7 @@ def test_live_and_command_line_give_the_same_bits(kind: str) -> None:
         "boat": boat,
         "points": lambda: pool(upstream(rain(1)), endframe=LAST),
         "gust": lambda: pool(water(), None, upstream(gust), endframe=LAST, fieldstrength=5.0),
+        "jet": jet,
     }[kind]()
     world.NOW.frame = 3  # a hand-over starts at the start frame, wherever one is
     cache = simulated(farm.write_scene(solver))
@@ -84,6 +106,7 @@ def test_live_and_command_line_give_the_same_bits(kind: str) -> None:
     assert session.scene is not None
     handed = Scene.load(Path(farm_scene(solver)))
     assert without_end(session.scene) == without_end(handed)
+    assert kind != "jet" or [c.body for c in handed.colliders] == ["rigid"]
 
 
 def without_end(scene: Scene) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from runnel.backends.base import FORCE_COLUMNS, POINT, VORTEX, WIND, Survey
 from runnel.colliders import Solids
 from runnel.errors import SceneError
+from runnel.export.bgeo import write_bgeo
+from runnel.export.geometry import Geometry
 from runnel.forces import UNLIMITED, pack_forces
 from runnel.scene import Scene
 from runnel.simulation.clock import steps_of_frame
@@ -112,3 +115,71 @@ def test_2d_leaves_the_third_axis_out(up: str, axis: int) -> None:
     assert rows[0, 3 + axis] == 0.0
     assert rows[1, 6 + axis] == 0.0
     assert abs(rows[1, 3 + axis]) == 1.0  # a vortex turns in the plane
+
+
+# --- points that are forces -----------------------------------------------------------------------
+
+
+def write(folder: Path, frame: int, **columns: Any) -> None:
+    found = {name: np.asarray(values) for name, values in columns.items()}
+    whole = {"kind", "id"}
+    points = {n: v.astype(np.int32 if n in whole else np.float32) for n, v in found.items()}
+    write_bgeo(folder / f"f_{frame:04d}.bgeo", Geometry(len(found["P"]), points=points))
+
+
+def of_points(folder: Path, **more: Any) -> Scene:
+    force = {"kind": "points", "field": "f_####.bgeo", "field_frames": [1, 3], **more}
+    return Scene.from_dict(scene(frames=[1, 50]).to_dict() | {"force": [force]}, folder)
+
+
+def test_points_of_a_file_are_forces(tmp_path: Path) -> None:
+    """Each of its own kind; they move evenly from frame to frame, and stay at the ends."""
+    for frame in (1, 2, 3):
+        write(
+            tmp_path, frame, P=[[frame, 0, 0], [0, frame, 0]], kind=[2, 3], strength=[frame, 5],
+            v=[[1, 0, 0], [0, 0, 0]], N=[[0, 0, 1], [0, frame, 0]], pscale=[0.5, 2 * frame],
+        )  # fmt: skip
+    it = of_points(tmp_path, strength=2.0)
+    rows = {t: pack_forces(it, t) for t in (0.0, 0.05, 0.1, 0.2, 3.0)}
+    np.testing.assert_array_equal(rows[0.0][:, 0], [POINT, VORTEX])
+    np.testing.assert_allclose(rows[0.05][:, 1], [3.0, 10.0], rtol=1e-6)
+    np.testing.assert_allclose(rows[0.05][0, 6:9], [1.5, 0, 0], rtol=1e-6)
+    np.testing.assert_allclose(rows[0.05][1, :9], [VORTEX, 10, 3, 0, 1, 0, 0, 1.5, 0], rtol=1e-6)
+    np.testing.assert_allclose(rows[0.1][:, 2], [0.5, 4.0], rtol=1e-6)
+    np.testing.assert_array_equal(rows[0.2], rows[3.0])
+    assert {path.name for path in it.files()} == {f"f_{k:04d}.bgeo" for k in (1, 2, 3)}
+    assert Scene.from_dict(it.to_dict(), tmp_path) == it
+
+
+def test_points_come_and_go_by_their_ids(tmp_path: Path) -> None:
+    """Also where the numbers of points change; fading rather than jumping."""
+    write(tmp_path, 1, P=[[0, 0, 0], [1, 0, 0]], kind=[2, 2], id=[7, 8], strength=[4, 6])
+    write(tmp_path, 2, P=[[1, 0, 2], [5, 0, 0]], kind=[2, 2], id=[8, 9], strength=[6, 2])
+    write(tmp_path, 3, P=np.zeros((0, 3)), kind=[])
+    it = of_points(tmp_path)
+    half = pack_forces(it, 0.05)
+    np.testing.assert_allclose(half[:, 1], [2, 6, 1], rtol=1e-6)
+    np.testing.assert_allclose(half[:, 6:9], [[0, 0, 0], [1, 0, 1], [5, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(pack_forces(it, 0.15)[:, 1], [3, 1], rtol=1e-6)
+    assert not pack_forces(it, 0.2)[:, 1].any()
+
+
+def test_points_without_kinds_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, 1, P=[[0, 0, 0]], strength=[4])
+    write(tmp_path, 2, P=[[0, 0, 0]], kind=[4])
+    with pytest.raises(SceneError, match=r"force\[0\]\.field.*no kind"):
+        pack_forces(of_points(tmp_path), 0.0)
+    with pytest.raises(SceneError, match="kind 4 of point 0"):
+        pack_forces(of_points(tmp_path, field_frames=[2, 2]), 0.0)
+    with pytest.raises(SceneError, match="needs the file of its points"):
+        of_points(tmp_path, field=None)
+
+
+def test_a_step_looks_ahead_to_points_that_come(tmp_path: Path) -> None:
+    """Its length is chosen for the stronger end of a frame."""
+    for frame, strength in ((1, 0.0), (2, 5000.0), (3, 5000.0)):
+        write(tmp_path, frame, P=[[0, 0, 0]], kind=[2], strength=[strength])
+    survey = Survey(max_speed=0.0, bulk_speed=0.0, count=1000, bad_id=None)
+    strong, weak = (of_points(tmp_path, strength=share) for share in (1.0, 0.0))
+    steps = [steps_of_frame(it, 1, survey, Solids(it), []) for it in (strong, weak)]
+    assert steps[0] > 3 * steps[1]

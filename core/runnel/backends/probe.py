@@ -1,14 +1,14 @@
 """Asks OpenCL about its devices, or tries one, in a process of its own: drivers may crash.
 
-Run as a script, it imports nothing of ours but pocl.py beside it: `probe.py SYS_PATH list`, or
+Run as a script, it imports nothing of ours but runs pocl.py beside it: `probe.py SYS_PATH list`, or
 `probe.py SYS_PATH try PLATFORM DEVICE` (counted from 0). The last line on stdout is JSON.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -64,23 +64,13 @@ def _kind(platform: str, bits: int) -> str:
     return "cpu" if bits & cl.device_type.CPU else "other"
 
 
-def _load(name: str) -> Any:
-    """The module of that name beside this file, kept: PoCL is given names that live in it."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def attempt(platform_index: int, device_index: int) -> dict[str, Any]:
     """Builds and runs a kernel; returns the widths the compiler chose, or raises."""
     import numpy as np
     import pyopencl as cl
 
     device = cl.get_platforms()[platform_index].get_devices()[device_index]
-    _load("pocl").help_device(device)
+    runpy.run_path(str(Path(__file__).with_name("pocl.py")))["help_device"](device)
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
     kernel = cl.Program(context, SOURCE).build().probe

@@ -25,6 +25,7 @@ Singles = NDArray[np.float32]
 MEMORY: Final = 2**30  # bytes that a field may take while it is made
 _NAMES = ("v", "vel", "velocity", "wind")  # of grids, the likeliest first
 _PER_NODE = 60  # bytes while it is made
+SCALE: Final = "runnel_scale"  # metadata of a grid: its velocities are to be multiplied by that
 _UNKNOWN = 1e30  # background that no velocity has
 
 
@@ -42,10 +43,34 @@ class Flow:
         z, y, x = self.values.shape[:3]
         return x, y, z
 
+    def at(self, places: Array) -> tuple[Array, Array]:
+        """w u (n, 3) [m/s] and w (n,) at places (n, 3)."""
+        last = np.array(self.dims) - 1
+        q = np.clip((places - self.origin) / self.voxel, 0, last)
+        first = np.minimum(q.astype(np.int64), last - 1)
+        part = q - first
+        found = np.zeros((len(places), 4))
+        for corner in product((0, 1), repeat=3):
+            weight = np.prod(np.where(corner, part, 1 - part), axis=1)
+            i, j, k = (first + corner).T
+            found += weight[:, None] * self.values[k, j, i]
+        return found[:, :3], found[:, 3]
+
     @cached_property
     def fastest(self) -> float:
         """Largest speed [m/s]."""
         return math.sqrt(float((self.values[..., :3] ** 2).sum(axis=-1).max()))
+
+
+def velocities_beside(path: Path) -> Flow | None:
+    """The velocities that a .vdb file holds beside a level set; None if it has none."""
+    from .vdb import read_grids
+
+    try:
+        vectors = _vectors(read_grids(path))
+        return _of_grid(_likeliest(vectors), 1.0) if vectors else None
+    except MeshError as error:
+        raise error.in_file(path) from None
 
 
 def read_flow(path: Path, scale: float = 1.0, voxel: float | None = None) -> Flow:
@@ -124,13 +149,21 @@ def _check_size(dims: Array, voxel: float, what: str) -> None:
 
 
 def _choose(grids: list[Any]) -> Any:
-    vectors = [g for g in grids if g.valueTypeName in ("vec3s", "vec3d")]
+    vectors = _vectors(grids)
     if not vectors:
         found = ", ".join(f"{g.name!r} ({g.valueTypeName})" for g in grids) or "none"
         raise MeshError(
             f"holds no grid of vectors; its grids: {found}. Merge vel.x, vel.y and vel.z into one "
             "(Houdini: VDB Vector Merge)"
         )
+    return _likeliest(vectors)
+
+
+def _vectors(grids: list[Any]) -> list[Any]:
+    return [g for g in grids if g.valueTypeName in ("vec3s", "vec3d")]
+
+
+def _likeliest(vectors: list[Any]) -> Any:
     order = {name: k for k, name in enumerate(_NAMES)}
     return min(vectors, key=lambda grid: order.get(grid.name, len(order)))
 
@@ -140,6 +173,7 @@ def _of_grid(grid: Any, scale: float) -> Flow:
     from .vdb import lattice, openvdb
 
     voxel, zero = lattice(grid)
+    scale *= float(grid.metadata.get(SCALE, 1.0))
     if grid.activeVoxelCount() == 0:
         raise MeshError(f"grid {grid.name!r} is empty")
     low, high = (np.array(corner, np.int64) for corner in grid.evalActiveVoxelBoundingBox())

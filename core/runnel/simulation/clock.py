@@ -151,7 +151,7 @@ def is_deep(scene: Scene, pressure_speed: float) -> bool:
 def _acceleration(scene: Scene, start: float, end: float) -> float:
     """What gravity and fields add at most [m/s^2] in a frame; some become stronger in it."""
     total = float(np.linalg.norm([scene.solver.gravity[axis] for axis in scene.axes]))
-    changing = any(force.keyframes for force in scene.forces)
+    changing = any(f.keyframes or f.kind == "points" for f in scene.forces)
     return total + max(_of_fields(scene, time) for time in ((start, end) if changing else (start,)))
 
 

@@ -58,13 +58,15 @@ def edit_preset(node: hou.OpNode, row: int) -> None:
 def write_scene(node: hou.OpNode) -> None:
     """Write the scene for the command line."""
     with _told():
-        _say(f"Wrote {farm.write_scene(_sop(node)).scene}")
+        order = farm.write_scene(_sop(node))
+        _say(" ".join([f"Wrote {order.scene}", *order.notes]))
 
 
 def simulate_to_disk(node: hou.OpNode) -> None:
     """Write the scene and simulate it in a process of its own."""
     with _told():
-        _say(f"Simulating into {farm.start(_sop(node)).cache}")
+        order = farm.start(_sop(node))
+        _say(" ".join([f"Simulating into {order.cache}", *order.notes]))
 
 
 def stop_simulation(node: hou.OpNode) -> None:

@@ -37,6 +37,7 @@ class HandOver:
     cache: Path
     device: str
     changed: bool  # files of an earlier hand-over differ: frames of those must not be kept
+    notes: tuple[str, ...] = ()  # what people should know
 
     @property
     def arguments(self) -> list[str]:
@@ -79,7 +80,8 @@ def write_scene(node: hou.SopNode) -> HandOver:
     if device.strip().casefold() in ("", "auto"):
         chosen = devices.by_variables(devices.known(), os.environ)
         device = "auto" if chosen is None else chosen.name
-    return HandOver(place / SCENE, cache, device, before not in (None, _digest(place)))
+    changed = before not in (None, _digest(place))
+    return HandOver(place / SCENE, cache, device, changed, tuple(gathering.notes))
 
 
 def _write_json(path: Path, scene: Scene) -> None:

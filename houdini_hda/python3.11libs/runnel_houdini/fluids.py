@@ -20,6 +20,7 @@ Array = NDArray[Any]
 Table = dict[str, Any]
 
 CLASSES = 8  # of a multiple, at most
+_NEAR = 0.25  # difference that is not worth a word
 _LIMITS = {s.name: s.hard for s in specs(Fluid)}
 
 
@@ -30,6 +31,7 @@ class Variants:
         self.fluids = list(fluids)
         self._own = len(fluids)
         self._known = {(k, 1.0, 1.0): k for k in range(len(fluids))}
+        self.missed: dict[str, tuple[float, float]] = {}  # multiples asked for and taken
 
     def learn(self, phase: Array, viscosity: Array, tension: Array) -> None:
         """Make the fluids that these points need."""
@@ -42,7 +44,8 @@ class Variants:
                 self.fluids.append(self._variant(*key))
 
     def phases(self, phase: Array, viscosity: Array, tension: Array) -> NDArray[np.int32]:
-        """Numbers of the fluids of points; multiples that are new take the nearest known."""
+        """Numbers of the fluids of points; multiples that are new take the nearest known, and
+        `missed` tells of those that are far from it."""
         self._check(phase)
         keys = np.array(list(self._known), np.float64)
         numbers = np.array(list(self._known.values()), np.int32)
@@ -53,9 +56,16 @@ class Variants:
         for k, row in enumerate(unique):
             of_fluid = np.flatnonzero(keys[:, 0] == row[0])
             away = np.abs(keys[of_fluid, 1:] - row[1:]).sum(axis=1)
-            nearest[k] = numbers[of_fluid[np.argmin(away)]]
+            taken = of_fluid[np.argmin(away)]
+            nearest[k] = numbers[taken]
+            self._compare(row[1:], keys[taken, 1:])
         result[:] = nearest[place.reshape(-1)]
         return result
+
+    def _compare(self, wanted: Array, taken: Array) -> None:
+        for name, a, b in zip(("viscosity", "surfacetension"), wanted, taken, strict=True):
+            if abs(a - b) > _NEAR * max(abs(b), 1.0) and name not in self.missed:
+                self.missed[name] = (float(a), float(b))
 
     def _check(self, phase: Array) -> None:
         if len(phase) and not (phase.min() >= 0 and phase.max() < self._own):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,20 @@ from runnel.surface import Mesh, write_mesh
 
 from . import values as settings
 from .fluids import Variants
+from .forces import force_tables, write_forces
 from .geometry import Array, matches, numeric_attributes, point_values, positions
 from .inputs import BODIES, COLLIDERS, FORCES, SOURCE, Inputs
 from .parameters import ATTRIBUTES, PREFIX
-from .pieces import Piece, detail, of_vdbs, pieces
+from .pieces import FREE, Piece, bodies, detail, of_vdbs, pieces
 from .values import Table, Values
-from .volumes import field_points, suffix, vdbs, write_field_points, write_vector_vdb
+from .volumes import (
+    field_points,
+    suffix,
+    vdbs,
+    write_field_points,
+    write_level_set,
+    write_vector_vdb,
+)
 
 EMITTER_ONLY = ("rate", "speed", "frames", "inherit_velocity")
 MAPS = ("friction_map", "bounce_map", "stickiness_map")
@@ -46,6 +55,7 @@ class Moving:
     piece: str
     pattern: str  # name with #### for the frame
     write: Callable[[Path, hou.Geometry], bool]  # false: the piece is not there
+    ahead: int = 0  # frames that the solver looks beyond the one that it simulates
 
     def path(self, folder: Path, frame: int) -> Path:
         return folder / re.sub(r"#+", lambda run: f"{frame:0{len(run[0])}d}", self.pattern)
@@ -101,16 +111,20 @@ class Gathering:
         """Write the files of a frame, as far as they are not there yet."""
         inputs = inputs or self.inputs
         for part in self.moving:
-            path = part.path(self.folder, frame)
-            if frame > self.last + 1 or path.exists():
-                continue
-            geo = inputs.at(part.index, frame)
-            if geo is None or not part.write(path, geo):
-                name = f" {part.piece!r}" if part.piece else ""
-                raise RunnelError(
-                    f"Input {part.index + 1}: the piece{name} is gone at frame {frame}. Pieces "
-                    "have to be there from the start frame on; move one away instead."
-                )
+            for number in range(frame, min(frame + part.ahead, self.last + 1) + 1):
+                self._write_frame(part, number, inputs)
+
+    def _write_frame(self, part: Moving, frame: int, inputs: Inputs) -> None:
+        path = part.path(self.folder, frame)
+        if path.exists():
+            return
+        geo = inputs.at(part.index, frame)
+        if geo is None or not part.write(path, geo):
+            name = f" {part.piece!r}" if part.piece else ""
+            raise RunnelError(
+                f"Input {part.index + 1}: the piece{name} is gone at frame {frame}. Pieces "
+                "have to be there from the start frame on; move one away instead."
+            )
 
     # --- sources ---------------------------------------------------------------------------------
 
@@ -133,26 +147,30 @@ class Gathering:
         return sources, sinks
 
     def _source(self, geo: hou.Geometry, piece: Piece, kind: str) -> Table:
-        own = settings.settings_of_attributes(piece.attributes, "source")
-        own.pop("kind", None)
+        given = settings.settings_of_attributes(piece.attributes, "source")
+        given.pop("kind", None)
         number = f"source_{len(self._names.get('source', ())) + 1}"
-        table = settings.source_settings(self.values) | own
+        table = settings.source_settings(self.values) | given
         table["name"] = self._unique("source", piece.name or number)
         if kind == "points" or piece.of_points:
             return self._point_source(geo, piece, number, table, emits=kind == "emitter")
-        table["shape"] = {"mesh": self._mesh(number, geo, piece, SOURCE, moves=False)}
+        # A volume is filled once, as it is at the start frame.
+        moves = kind in ("emitter", "sink") and self.inputs.moves(SOURCE)
+        inherits = moves and float(table.get("inherit_velocity", 0.0)) > 0
+        mesh = self._mesh(number, geo, piece, SOURCE, moves, ahead=int(inherits))
+        table["shape"] = {"mesh": mesh}
         if kind == "sink":
             return {key: table[key] for key in ("name", "shape", "frames") if key in table}
         table["kind"] = kind
-        if kind == "emitter" and self.inputs.moves(SOURCE):
-            self.notes.append(
-                f"{table['name']}: the surface emits from where it is at the start frame; emit "
-                "points (Scatter) to follow it."
-            )
         if kind != "emitter":
             table = {key: value for key, value in table.items() if key not in EMITTER_ONLY}
-        own_speed = mean_velocity(piece) / self.values["timescale"]
-        table["velocity"] = [float(c) for c in own_speed + np.array(table.get("velocity", [0] * 3))]
+        if moves and "frames" in table:  # its mouth is measured as it is when it opens
+            opens = min(int(table["frames"][0]), self.last + 1)
+            for frame in range(max(opens - 1, self.first), opens + 1):
+                self.need(frame)
+        # What is inherited already is not added again.
+        own = np.zeros(3) if inherits else mean_velocity(piece) / self.values["timescale"]
+        table["velocity"] = [float(c) for c in own + np.array(table.get("velocity", [0] * 3))]
         return self._with_defaults(table)
 
     def _with_defaults(self, table: Table) -> Table:
@@ -184,10 +202,15 @@ class Gathering:
         return table | {"shape": {"points": points}}
 
     def _sequence(
-        self, index: int, piece: str, pattern: str, write: Callable[[Path, hou.Geometry], bool]
+        self,
+        index: int,
+        piece: str,
+        pattern: str,
+        write: Callable[[Path, hou.Geometry], bool],
+        ahead: int = 0,
     ) -> Table:
         """A file a frame, of which the first is written now; the value of a shape's key."""
-        self.moving.append(Moving(index, piece, pattern, write))
+        self.moving.append(Moving(index, piece, pattern, write, ahead))
         self.need(self.first)
         return {"file": pattern, "frames": self.frames}
 
@@ -215,6 +238,13 @@ class Gathering:
             found["v"] = found["v"] / np.float32(self.values["timescale"])
         found["phase"] = self._variants.phases(*self._multiples(geo, piece, fluid))
         write_bgeo(path, Geometry(len(rows), points=found))
+        for name, (asked, taken) in self._variants.missed.items():
+            note = (
+                f"Points have {name} {asked:g}, {taken:g} is taken: there are as many classes as "
+                "the start frame has values, at most 8. Values that come later need a point there."
+            )
+            if note not in self.notes:
+                self.notes.append(note)
 
     def _multiples(self, geo: hou.Geometry, piece: Piece, fluid: str) -> tuple[Array, Array, Array]:
         """Number of the fluid, multiples of its viscosity and of its tension, of each point."""
@@ -239,19 +269,33 @@ class Gathering:
         return self._solids(COLLIDERS, "collider", common, moves)
 
     def _bodies(self) -> list[Table]:
-        return self._solids(BODIES, "body", settings.body_settings(self.values), False)
+        """Of the fourth input, and what is a body in the third."""
+        common = settings.body_settings(self.values)
+        own = self._solids(BODIES, "body", common, False)
+        geo = self.inputs.at(FORCES, self.first)
+        if geo is None:
+            return own
+        return [*own, *self._solids(FORCES, "body", common, False, bodies(geo))]
 
-    def _solids(self, index: int, kind: str, common: Table, moves: bool) -> list[Table]:
+    def _solids(
+        self,
+        index: int,
+        kind: str,
+        common: Table,
+        moves: bool,
+        chosen: Sequence[Piece] | None = None,
+    ) -> list[Table]:
+        """Tables of the pieces of an input, or of those that were chosen."""
         geo = self.inputs.at(index, self.first)
         found = []
-        for number, piece in enumerate([] if geo is None else pieces(geo), 1):
+        for piece in (pieces(geo) if chosen is None else chosen) if geo is not None else ():
             if geo is None or piece.of_points:
                 continue
-            own = settings.settings_of_attributes(piece.attributes, "collider")
-            table = common | own
-            table["name"] = self._unique("collider", piece.name or f"{kind}_{number}")
-            free = table.get("body") in ("rigid", "deformable")
-            own_file = f"{kind}_{number}"
+            before = [name for name in self._names.get("file", ()) if name.startswith(kind)]
+            own_file = self._unique("file", f"{kind}_{len(before) + 1}")
+            table = common | settings.settings_of_attributes(piece.attributes, "collider")
+            table["name"] = self._unique("collider", piece.name or own_file)
+            free = table.get("body") in FREE
             attributes = self._maps(table, own_file, piece)
             moving = moves and not free
             table["shape"] = {"mesh": self._mesh(own_file, geo, piece, index, moving, attributes)}
@@ -287,29 +331,28 @@ class Gathering:
         return [*self._point_forces(geo), *self._fields(geo)]
 
     def _point_forces(self, geo: hou.Geometry) -> list[Table]:
+        """A table for each point that is a force; of points that move one, with a file a frame."""
         if geo.findPointAttrib(PREFIX + "kind") is None:
             return []
-        if self.inputs.moves(FORCES):
-            self.notes.append("Forces stay where they are at the start frame.")
-        found = []
-        for number, point in enumerate(geo.points()):
-            attributes: dict[str, Any] = {
-                a.name(): point.attribValue(a) for a in geo.pointAttribs()
-            }
-            table = settings.settings_of_attributes(attributes, "force")
-            if not table.get("kind"):
-                continue
-            for name, key in (("P", "center"), ("v", "velocity"), ("N", "axis")):
-                if name in attributes and key not in table:
-                    table[key] = [float(c) for c in attributes[name]]
-            if "v" in attributes:
-                table["velocity"] = [c / self.values["timescale"] for c in table["velocity"]]
-            if "pscale" in attributes and "radius" not in table:
-                table["radius"] = float(attributes["pscale"])
-            own = attributes.get("name") or f"point_{number}"
-            table["name"] = self._unique("force", str(own))
-            found.append(table)
-        return found
+        if not self.inputs.moves(FORCES):
+            rows = force_tables(geo, self.values["timescale"])
+            return [
+                table | {"name": self._unique("force", table["name"] or f"point_{number}")}
+                for number, table in rows
+            ]
+
+        def write(path: Path, geo: hou.Geometry) -> bool:
+            frame = int(path.stem.split("_", 1)[1])
+            write_forces(path, force_tables(geo, self.values["timescale"]), frame, self._up)
+            return True
+
+        given = self._sequence(FORCES, "", "forces_####.bgeo", write)
+        table = {"kind": "points", "field": given["file"], "field_frames": given["frames"]}
+        return [table | {"name": self._unique("force", "points")}]
+
+    @property
+    def _up(self) -> tuple[float, float, float]:
+        return (0.0, 0.0, 1.0) if self.values["upaxis"] == "z" else (0.0, 1.0, 0.0)
 
     def _fields(self, geo: hou.Geometry) -> list[Table]:
         """Velocity fields: VDBs of vectors, and the points that have v."""
@@ -328,11 +371,13 @@ class Gathering:
                 (grid,) = vdbs(piece.vdb)
                 piece.attributes[PREFIX + "voxel_size"] = float(grid.voxelSize()[0])
             found.append(self._field(f"field_{number}", suffix(), piece, geo, write))
-        rows = field_points(geo)
+        loose = bool(bodies(geo))
+        rows = field_points(geo, loose)
         may_come = self.inputs.moves(FORCES) and geo.findPointAttrib(PREFIX + "kind") is None
         if rows is not None and (len(rows) or may_come):
             own = Piece("", detail(geo))
-            found.append(self._field("field_points", ".bgeo", own, geo, write_field_points))
+            write_points = partial(write_field_points, loose=loose)
+            found.append(self._field("field_points", ".bgeo", own, geo, write_points))
         elif not found and len(vdbs(geo)):
             self.notes.append(
                 "Input 3: VDBs of single numbers are no velocities (VDB Vector Merge)."
@@ -370,20 +415,22 @@ class Gathering:
         index: int,
         moves: bool,
         attributes: Collection[str] = (),
+        ahead: int = 0,
     ) -> Any:
         """Write a piece's mesh; the value of `mesh` in a shape."""
         suffix = ".ply" if piece.vdb is None else ".vdb"
+        scale = float(self.values["timescale"])
         if not moves:
-            _write_piece(self.folder / f"{name}{suffix}", piece, attributes)
+            _write_piece(self.folder / f"{name}{suffix}", piece, scale, attributes)
             return f"{name}{suffix}"
 
         def write(path: Path, geo: hou.Geometry) -> bool:
             now = [p for p in pieces(geo) if p.name == piece.name and not p.of_points]
             if now:
-                _write_piece(path, now[0], attributes)
+                _write_piece(path, now[0], scale, attributes)
             return bool(now)
 
-        return self._sequence(index, piece.name, f"{name}_####{suffix}", write)
+        return self._sequence(index, piece.name, f"{name}_####{suffix}", write, ahead)
 
     def _unique(self, kind: str, name: str) -> str:
         taken = self._names.setdefault(kind, set())
@@ -401,11 +448,13 @@ def _nothing(geo: hou.Geometry) -> Piece:
     return Piece("", used=np.zeros(0, np.int64), geo=geo)
 
 
-def _write_piece(path: Path, piece: Piece, attributes: Collection[str] = ()) -> None:
+def _write_piece(
+    path: Path, piece: Piece, time_scale: float, attributes: Collection[str] = ()
+) -> None:
     """A level set; or a mesh with some of its point attributes: uv, and those that scale friction
     and the like."""
     if piece.vdb is not None:
-        piece.vdb.saveToFile(str(path))
+        write_level_set(path, piece.vdb, time_scale)
         return
     assert piece.vertices is not None
     assert piece.corners is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -108,14 +108,28 @@ def _unpacked(geo: hou.Geometry) -> hou.Geometry:
 
 
 def _polygons_only(geo: hou.Geometry) -> hou.Geometry:
-    if geo.countPrimType(hou.primType.Polygon) == geo.primCount():
+    if _all_polygons(geo):
+        return geo
+    # Volumes go first: Convert would make polygons of those too.
+    geo = _without(geo, lambda prim: prim.type() in (hou.primType.VDB, hou.primType.Volume))
+    if _all_polygons(geo):
         return geo
     converted = made_by("convert", geo)  # spheres, tubes, NURBS, polygon soups
+    geo = geo if converted is None else converted
+    return _without(geo, lambda prim: prim.type() != hou.primType.Polygon)
+
+
+def _all_polygons(geo: hou.Geometry) -> bool:
+    return geo.countPrimType(hou.primType.Polygon) == geo.primCount()
+
+
+def _without(geo: hou.Geometry, unwanted: Callable[[hou.Prim], bool]) -> hou.Geometry:
+    """A copy with all points, and with those primitives that are wanted."""
     copy = hou.Geometry()
-    copy.merge(geo if converted is None else converted)
-    others = [prim for prim in copy.prims() if prim.type() != hou.primType.Polygon]
-    if others:
-        copy.deletePrims(others, keep_points=True)
+    copy.merge(geo)
+    left_out = [prim for prim in copy.prims() if unwanted(prim)]
+    if left_out:
+        copy.deletePrims(left_out, keep_points=True)
     return copy
 
 

@@ -23,6 +23,7 @@ class Inputs:
         self._node = node
         self._frame = frame
         self._kept: dict[tuple[int, float], hou.Geometry | None] = {}
+        self._moves: dict[int, bool] = {}
 
     @property
     def frame(self) -> float:
@@ -66,10 +67,12 @@ class Inputs:
             ) from error
 
     def moves(self, index: int) -> bool:
-        """Whether an input depends on time."""
-        wired = self._node.inputs()
-        source = wired[index] if index < len(wired) else None
-        return isinstance(source, hou.OpNode) and source.isTimeDependent()
+        """Whether an input depends on time. Asked once a cook: to answer, Houdini may cook it."""
+        if index not in self._moves:
+            wired = self._node.inputs()
+            source = wired[index] if index < len(wired) else None
+            self._moves[index] = isinstance(source, hou.OpNode) and source.isTimeDependent()
+        return self._moves[index]
 
     def marks(self, index: int) -> tuple[Any, ...] | None:
         """Data ids of what an input gives now: while they stay, so does the geometry."""

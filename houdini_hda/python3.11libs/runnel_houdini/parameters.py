@@ -252,7 +252,8 @@ _COLLIDERS = _tab(
 _BODIES = _tab(
     "bodytab", "Bodies",
     _knob("collider", "body", "bodybody", label="Body Type", default=("rigid",),
-          help="What the pieces of the fourth input are; the fluid moves them.",
+          help="What bodies are, those of the fourth input and of the third; the fluid moves "
+               "them.",
           **_menu(("rigid", "Rigid"), ("deformable", "Deformable"))),
     _collider_parms("body"),
     _body_parms("body"),
@@ -351,16 +352,20 @@ _DISK = _tab(
 SOLVER: Final = Node(
     name="fluid_solver", label="Runnel Fluid Solver", icon="SOP_vellumsolver",
     summary="Simulates liquids as particles.",
-    inputs=("Source", "Colliders", "Forces", "Bodies"),
+    inputs=("Source", "Colliders", "Forces, Velocity Fields or Bodies", "Bodies"),
     input_help=(
         "Where fluid comes from: closed surfaces, or points that are particles (P, v, pscale, "
-        "phase, id and any other attribute). A Runnel Source node sets pieces apart.",
+        "phase, id and any other attribute). A Runnel Source node sets pieces apart. What emits or "
+        "drains is followed as it moves; a volume is filled once.",
         "Solids: polygons, packed primitives, or VDB level sets. Pieces are told apart by the "
         "primitive attribute name. A Runnel Collider node gives them settings of their own.",
         "Velocity fields that pull the fluid along: VDBs of vectors, or points with v. Points that "
         "are forces: the string attribute runnel_kind (wind, drag, point, vortex) and "
-        "runnel_strength, v (of wind), N (axis of a vortex), pscale (reach).",
-        "Closed surfaces that the fluid moves and that push back; open ones are cloth.",
+        "runnel_strength, v (of wind), N (axis of a vortex), pscale (reach). Both are followed as "
+        "they move; id tells points apart that come and go. Polygons without v are bodies, as in "
+        "the fourth input.",
+        "Closed surfaces that the fluid moves and that push back; open ones are cloth. They start "
+        "as they are at the start frame.",
     ),
     least_inputs=1, cook="cook_solver", keeps_state=True,
     items=(*_TOP, _SETUP, _SIMULATION, _FLUIDS, _SOURCE, _COLLIDERS, _BODIES, _FORCES, _OUTPUT,

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from runnel import RunnelError
 from runnel.fields.vdb import available
 
-from .geometry import Floats, Ints, made_by, triangles
+from .geometry import Floats, Ints, made_by, point_values, triangles
 from .parameters import PREFIX
 from .volumes import alone, is_vector, vdbs
 
 # Names of the settings that a piece has of its own. Where pieces are merged, each gets the
 # attributes of the others too, with nothing in them.
 KEYS = PREFIX + "keys"
+FREE = ("rigid", "deformable")  # runnel_body of what the fluid moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +90,10 @@ def _of_polygons(geo: hou.Geometry) -> list[Piece]:
 
 
 def of_vdbs(geo: hou.Geometry, *, vectors: bool = False) -> list[Piece]:
-    """Each VDB on its own: level sets and the like, or those of vectors."""
+    """Each VDB on its own: level sets and the like, with velocities beside them if there are any;
+    or those of vectors."""
     found = []
+    beside = [] if vectors else [vdb.number() for vdb in vdbs(geo) if is_vector(vdb)]
     for vdb in vdbs(geo):
         if is_vector(vdb) != vectors:
             continue
@@ -101,7 +104,8 @@ def of_vdbs(geo: hou.Geometry, *, vectors: bool = False) -> list[Piece]:
         name = prim.attribValue("name") if single.findPrimAttrib("name") else ""
         named = str(name) or f"vdb_{vdb.number()}"
         if vectors or available():
-            found.append(Piece(named, _own(settings), vdb=single))
+            whole = alone(geo, vdb.number(), *beside) if beside else single
+            found.append(Piece(named, _own(settings), vdb=whole))
             continue
         surface = made_by("convertvdb", single, {"conversion": "poly"})
         mesh = None if surface is None else triangles(surface)
@@ -113,6 +117,24 @@ def of_vdbs(geo: hou.Geometry, *, vectors: bool = False) -> list[Piece]:
         used = np.arange(len(mesh.points))
         found.append(Piece(named, _own(settings), mesh.points, mesh.corners, used, mesh.geo))
     return found
+
+
+def bodies(geo: hou.Geometry) -> list[Piece]:
+    """Polygons of the third input that are bodies: by their settings, or because their points are
+    neither forces nor velocities."""
+    return [piece for piece in _of_polygons(geo) if _is_body(piece)] if geo.primCount() else []
+
+
+def _is_body(piece: Piece) -> bool:
+    own = piece.attributes.get(PREFIX + "body")
+    if own is not None or piece.geo is None or piece.used is None:
+        return own in FREE
+    if piece.geo.findPointAttrib(PREFIX + "kind") is not None:
+        kinds = piece.geo.pointStringAttribValues(PREFIX + "kind")
+        if any(kinds[number] for number in piece.used.tolist()):
+            return False
+    speed = point_values(piece.geo, "v")
+    return speed is None or not speed[piece.used].any()
 
 
 def _by_name(names: Sequence[str], count: int) -> list[tuple[str, NDArray[np.int64]]]:

@@ -2,7 +2,8 @@
 
 A session lies in the node's cached user data: it goes with the node, is not saved with the scene,
 and a scene that is loaded has none. The number of the node is kept in it, so that a copy of a node
-never takes over the session of the original.
+never takes over the session of the original. When a scene is left, no node is told: all sessions
+end then, whether or not Houdini lets go of the nodes' data at once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ def of(node: hou.OpNode) -> Session:
         return kept
     session = Session(node.sessionId())
     _alive.add(session)
+    if _scene_left not in hou.hipFile.eventCallbacks():
+        hou.hipFile.addEventCallback(_scene_left)
     node.setCachedUserData(_NAME, session)
     return session
 
@@ -41,6 +44,13 @@ def drop(node: hou.OpNode) -> None:
     if session is not None:
         session.close()
     node.destroyCachedUserData(_NAME, must_exist=False)
+
+
+def _scene_left(event: hou.EnumValue) -> None:
+    """File > New, or another scene is loaded."""
+    if event in (hou.hipFileEventType.BeforeClear, hou.hipFileEventType.BeforeLoad):
+        for session in alive():
+            session.close()
 
 
 def alive() -> list[Session]:

@@ -172,7 +172,7 @@ def collider_settings(values: Values) -> Table:
 
 
 def body_settings(values: Values) -> Table:
-    """What the solver's Bodies tab says of the fourth input."""
+    """What the solver's Bodies tab says of bodies."""
     return _read(values, _starting("body"), "collider")
 
 

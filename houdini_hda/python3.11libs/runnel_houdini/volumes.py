@@ -19,7 +19,8 @@ from runnel import RunnelError
 from runnel.export.bgeo import write_bgeo
 from runnel.export.geometry import Geometry
 from runnel.export.vdb import write_volumes
-from runnel.fields.vdb import available
+from runnel.fields.flow import SCALE
+from runnel.fields.vdb import available, openvdb, read_grids
 
 from .geometry import Array, point_values, positions
 
@@ -46,21 +47,35 @@ def facts(vdb: hou.VDB) -> str:
     return repr((count, tuple(vdb.resolution()), tuple(vdb.voxelSize()), place, mean))
 
 
-def alone(geo: hou.Geometry, number: int) -> hou.Geometry:
-    """One primitive of a geometry."""
+def alone(geo: hou.Geometry, *numbers: int) -> hou.Geometry:
+    """Some primitives of a geometry."""
     copy = hou.Geometry()
     copy.merge(geo)
-    copy.deletePrims([p for p in copy.prims() if p.number() != number], keep_points=True)
+    copy.deletePrims([p for p in copy.prims() if p.number() not in numbers], keep_points=True)
     return copy
+
+
+def write_level_set(path: Path, geo: hou.Geometry, time_scale: float) -> None:
+    """A level set, and velocities beside it. Slow motion: these are of the picture, the solver's
+    are faster."""
+    geo.saveToFile(str(path))
+    if time_scale == 1.0 or not any(is_vector(vdb) for vdb in vdbs(geo)):
+        return
+    grids = read_grids(path)
+    for grid in grids:
+        if str(grid.valueTypeName).startswith("vec3"):
+            grid[SCALE] = 1.0 / time_scale
+    openvdb().write(str(path), grids=grids)
 
 
 # --- velocity fields ------------------------------------------------------------------------------
 
 
-def field_points(geo: hou.Geometry) -> Array | None:
+def field_points(geo: hou.Geometry, loose: bool = False) -> Array | None:
     """Numbers of the points whose v is a velocity field; None if there is no v.
 
-    Points that are forces of their own, and those that VDBs hang on, are none of them.
+    Points that are forces of their own, and those that VDBs hang on, are none of them. `loose`:
+    nor are those of polygons.
     """
     if geo.findPointAttrib("v") is None:
         return None
@@ -68,14 +83,14 @@ def field_points(geo: hou.Geometry) -> Array | None:
     if geo.findPointAttrib("runnel_kind") is not None:
         kinds = geo.pointStringAttribValues("runnel_kind")
         free &= np.array([not kind for kind in kinds], np.bool_)
-    for vdb in vdbs(geo):
-        free[[vertex.point().number() for vertex in vdb.vertices()]] = False
+    for prim in geo.prims() if loose else vdbs(geo):
+        free[[vertex.point().number() for vertex in prim.vertices()]] = False
     return np.flatnonzero(free)
 
 
-def write_field_points(path: Path, geo: hou.Geometry) -> bool:
+def write_field_points(path: Path, geo: hou.Geometry, loose: bool = False) -> bool:
     """P and v of a velocity field; none is none."""
-    rows = field_points(geo)
+    rows = field_points(geo, loose)
     velocity = point_values(geo, "v")
     if rows is None or velocity is None or velocity.ndim != 2 or velocity.shape[1] != 3:
         rows, velocity = np.zeros(0, np.int64), np.zeros((0, 3), np.float32)

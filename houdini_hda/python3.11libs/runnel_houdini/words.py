@@ -21,7 +21,8 @@ Put it between a shape and the first input of the solver, and merge as many as y
 settings travel as primitive attributes whose names start with runnel_.
 """,
     "fluid_collider": """
-Put it between a shape and the second or fourth input of the solver, and merge as many as you like.
+Put it between a shape and the second, third or fourth input of the solver, and merge as many as you
+like. A Body Type of Rigid or Deformable makes it a body in any of them.
 The settings travel as primitive attributes whose names start with runnel_.
 """,
     "fluid_cache": """

@@ -67,6 +67,13 @@ class vdbData:
     Vector3 = EnumValue("Vector3")
 
 
+class hipFileEventType:
+    AfterClear = EnumValue("AfterClear")
+    AfterLoad = EnumValue("AfterLoad")
+    BeforeClear = EnumValue("BeforeClear")
+    BeforeLoad = EnumValue("BeforeLoad")
+
+
 class severityType:
     Error = EnumValue("Error")
     Message = EnumValue("Message")

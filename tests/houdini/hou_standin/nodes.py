@@ -212,6 +212,7 @@ class SopNode(OpNode):
         self._geometry = Geometry() if first is None else Geometry(first)
         self._geometry._node = self
         world.NOW.cooking.append(self)
+        around = list(world.NOW.operations)  # of a node that asks for this one
         try:
             exec(compile(self._code, "PythonCook", "exec"), {"hou": hou, "kwargs": {}})
         except NodeError as error:
@@ -224,7 +225,7 @@ class SopNode(OpNode):
             self._errors.append("Python error: " + traceback.format_exc())
         finally:
             world.NOW.cooking.pop()
-        assert not world.NOW.operations, "an operation was left open"
+        assert world.NOW.operations == around, "an operation was left open"
         return self._geometry
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from . import world
@@ -45,6 +45,24 @@ def sopNodeTypeCategory() -> OpNodeTypeCategory:
     from .nodes import OpNodeTypeCategory
 
     return OpNodeTypeCategory()
+
+
+class hipFile:
+    """What is told of the scene's file; tests tell it."""
+
+    @staticmethod
+    def addEventCallback(callback: Callable[[EnumValue], None]) -> None:
+        world.NOW.hip_callbacks.append(callback)
+
+    @staticmethod
+    def eventCallbacks() -> tuple[Callable[[EnumValue], None], ...]:
+        return tuple(world.NOW.hip_callbacks)
+
+    @staticmethod
+    def _tell(*events: EnumValue) -> None:
+        for event in events:
+            for callback in world.NOW.hip_callbacks:
+                callback(event)
 
 
 class text:

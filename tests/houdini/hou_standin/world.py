@@ -20,6 +20,7 @@ class Now:
     operations: list[str] = field(default_factory=list)  # that are open
     progress: list[float] = field(default_factory=list)  # all that was shown
     next_id: int = 1  # of nodes
+    hip_callbacks: list[Any] = field(default_factory=list)  # of hou.hipFile
     data_id: int = 0  # given last
     window: bool = False  # or hython
     told: list[str] = field(default_factory=list)  # in the window
