@@ -86,6 +86,7 @@ class OpenCLBackend(DeviceState):
         self._tension = 1.0
         self._rest_speed = 0.0
         self._solid_count = 0
+        self._kinds = np.full((1, 4), np.nan, np.float32)  # of solids, what tells one from another
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
         self._flows: dict[int, Flow] = {}  # on the device, by id()
         self._around: tuple[Any, int] | None = None  # clusters near deformables, their rows
@@ -177,14 +178,18 @@ class OpenCLBackend(DeviceState):
             self._reach = h
 
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
-        self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
-        self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
         self._given = solids, fields
-        self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(solids[:, BODY] > 0)})
+        kinds = solids[:, [0, 1, 28, BODY]]
+        if np.array_equal(kinds, self._kinds):  # bodies only move
+            return
+        self._kinds = kinds
+        self._solid_count = len(solids)
+        self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
         others = {near_bit(int(s)) for s in np.flatnonzero(~is_container(solids))}
         self._container_bits = 0x7FFFFFFF & ~sum(others)
         self._body_of = solids[:, BODY].copy()
+        self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > 0)})
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
         if len(bodies) != self._body_count:
