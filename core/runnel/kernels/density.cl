@@ -47,8 +47,7 @@ LANES_KERNEL void compute_pressure(
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count, const uint fixed,  // bits of those that no body moves
-    BODY_TABLE
+    __global const float *solids, const uint solid_count, BODY_TABLE
     const uint count, const float2 weights, const float tension,
     // solver/coarse.py: what long waves add in each iteration, their compression, how much of that is still to come
     __global const float *coarse_in, __global const float *smooth_in, const float to_come)
@@ -81,30 +80,18 @@ LANES_KERNEL void compute_pressure(
     real yield = (real)0.0f;
 #endif
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
-    if (near && !(near & ~fixed)) {
+    if (near) {
         const real3_t at = {x, y, z};
         real3_t slope;
-        fill += walls_share(solids, solid_count, near, wall_in, at, h, inverse_h, kept_out, &slope, 0);
+        NEW_GIVEN(bodies);
+        fill += walls_share(solids, solid_count, near, wall_in, at, h, inverse_h, kept_out, &slope, 0 PASS_GIVEN);
 #if EXACT
         gx += slope.x; gy += slope.y; gz += slope.z;
 #endif
-    }
 #if BODIES
-    else if (near) {
-        const lanes_mask felt = lanes_at_walls(solids, solid_count, near, x, y, z, h);
-        FOR_LANES {
-            if (!FLAG_OF(felt)) continue;
-            const float3 at = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
-            NEW_REACTION(bodies);
-            const float4 wall = wall_share(solids, solid_count, (uint)FLAG_OF(felt), wall_in, at, LANE_OF(inverse_h), 0 PASS_REACTION);
-            LANE_OF(fill) += wall.w;
-            LANE_OF(yield) = pressure_yield(reaction, at);
-#if EXACT
-            LANE_OF(gx) += wall.x; LANE_OF(gy) += wall.y; LANE_OF(gz) += wall.z;
+        yield = pressure_yield(given, at);
 #endif
-        }
     }
-#endif
 
     // (2): K rhomin, softer where compression brings more neighbours
     const real stiffness = STIFFNESS * h * h;

@@ -90,7 +90,7 @@ class OpenCLBackend(DeviceState):
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
         self._flows: dict[int, Flow] = {}  # on the device, by id()
         self._around: tuple[Any, int] | None = None  # clusters near deformables, their rows
-        self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
+        self._acted = 0, True  # last pass: slots of a particle, whether ahead of the neighbours
         self._passable = False  # any of the solids, by what is fast
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
@@ -217,18 +217,17 @@ class OpenCLBackend(DeviceState):
         return self._body_sums()
 
     def reactions(self) -> NDArray[np.float64]:
-        places, slots, everywhere = self._acted
+        slots, _ = self._acted
         if not slots:
             return np.zeros((self._body_count, 6))
         self._run(
             self._program(),
             "sum_reactions",
             self.tiles if self._rows else 0,
-            *self._take(f"{places} back near bodies body_sums"),
+            *self._take("x back near bodies body_sums"),
             u32(self._body_count),
             u32(self._body_bits),
             u32(slots),
-            u32(everywhere),
             u32(self._rows),
             u32(self.capacity),
             u32(self.tiles),
@@ -237,22 +236,15 @@ class OpenCLBackend(DeviceState):
         return self._body_sums()[:, :6]
 
     def contributions(self, first: int) -> Contributions:
-        _, slots, everywhere = self._acted
+        slots, ahead = self._acted
         if not slots or not self._rows:
             return NO_CONTRIBUTIONS
-        if everywhere:  # ahead of the neighbours
-            back = self._fetch("back", np.float32, 4)
-            rows = np.flatnonzero(back[:, 3] >= first)
-            if not len(rows):
-                return NO_CONTRIBUTIONS
-            back = back[None, rows]
-            x, v = (self._fetch(name, np.float32, 4)[rows, :3] for name in ("x", "v"))
-            at = x.astype(np.float64) + self._dt * v
-        else:
-            back = self._gather("back", first, slots)
-            at = self._gather("xp", first)[0, :, :3].astype(np.float64)
-        known = np.logical_and.accumulate(back[..., 3] >= 0, axis=0)  # later ones are old
-        slot, row = np.nonzero(known & (back[..., 3] >= first))
+        back = self._gather("back", first, slots)
+        at = self._gather("x" if ahead else "xp", first)[0, :, :3].astype(np.float64)
+        if ahead:
+            at += self._dt * self._gather("v", first)[0, :, :3]
+        # Slots are those of clusters: most particles are not at all of their bodies.
+        slot, row = np.nonzero((back[..., 3] >= first) & back[..., :3].any(axis=2))
         chosen = back[slot, row].astype(np.float64)
         return Contributions(chosen[:, 3].astype(np.int64), at[row], chosen[:, :3])
 
@@ -352,11 +344,11 @@ class OpenCLBackend(DeviceState):
         )
 
     def stop_at_solids(self) -> None:
-        self._acted = ("x", 0, True)
+        self._acted = 0, True
         if not self._passable or self._dt <= 0:
             return
         self._stopped = True
-        self._acted = ("x", 1, True)
+        self._acted, self._around = (1, True), None
         self._run(
             self._program(),
             "stop_at_solids",
@@ -364,7 +356,7 @@ class OpenCLBackend(DeviceState):
             *self._of_bodies("fluids"),
             *self._take("material x v solids"),
             u32(self._solid_count),
-            *self._of_bodies("bodies back"),
+            *self._of_bodies("bodies back near"),
             u32(self._rows),
             f32(self._dt),
             f32(fastest_point(*self._given)),
@@ -554,7 +546,6 @@ class OpenCLBackend(DeviceState):
             self._same,
             *self._take("material xp pressure fluid_fill fill xp2 list list_range near solids"),
             u32(self._solid_count),
-            u32(0x7FFFFFFF & ~self._body_bits),
             *self._of_bodies("bodies"),
             u32(self._rows),
             weights,
@@ -605,28 +596,27 @@ class OpenCLBackend(DeviceState):
                 "material xp pressure fluid_fill fill xp2 push list list_range near solids"
             ),
             u32(self._solid_count),
-            u32(0x7FFFFFFF & ~self._body_bits),
             u32(self._container_bits),
-            *self._of_bodies("bodies back", u32(self.capacity)),
+            *self._of_bodies("bodies back", u32(self.capacity), u32(self._body_bits)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
             u32(first),
         )
         b["xp"], b["xp2"] = b["xp2"], b["xp"]
-        self._acted = ("x", BODY_SLOTS, False)
+        self._acted = BODY_SLOTS, False
 
     def update_velocities(self) -> None:
         self._run_lanes(
             "update_velocities",
             *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),
-            *self._of_bodies("bodies fluids back", u32(self.capacity)),
+            *self._of_bodies("bodies fluids back", u32(self.capacity), u32(self._body_bits)),
             u32(self._rows),
             f32(self._dt),
             f32(self._rest_speed),
             u32(self._stopped),
         )
-        self._acted = ("x", BODY_SLOTS, False)
+        self._acted = BODY_SLOTS, False
 
     def apply_viscosity(self) -> None:
         b, passes = self._buffers, self.model.viscosity_passes
