@@ -37,9 +37,10 @@ def around(rng: np.random.Generator, deforms: bool) -> tuple[np.ndarray, np.ndar
         torus[30] = OUT
     middle = np.array([0.2, 0.0, 0.09 + (OUT if deforms else 0.0) + 0.8 * D])  # above its crest
     turn = random_rotation(rng)
-    box = solid(BOX, (0.06, 0.05, 0.07), origin=middle + [0, 0.055 + 0.8 * D, 0.03],
-                rotation=turn, velocity=(0.3, -0.5, 0.1), angular=(2, -1, 3), **SURFACE)  # fmt: skip
-    ball = solid(SPHERE, (0.08,), origin=middle + [0.09, -0.03, 0.04], angular=(0, 4, 1), **SURFACE)
+    spin = {"velocity": (0.3, -0.5, 0.1), "angular": (2, -1, 3)}
+    beside, above = np.array([0, 0.055 + 0.8 * D, 0.03]), np.array([0.09, -0.03, 0.04])
+    box = solid(BOX, (0.06, 0.05, 0.07), origin=middle + beside, rotation=turn, **spin, **SURFACE)
+    ball = solid(SPHERE, (0.08,), origin=middle + above, angular=(0, 4, 1), **SURFACE)
     tank = solid(BOX, (0.5, 0.5, 0.3), inside=True, origin=middle - [0, 0, 0.3 - 3.5 * D])
     rows = np.stack([tank, box, ball, torus])
     rows[1:, BODY] = 1, 2, 3

@@ -140,8 +140,9 @@ LANES_KERNEL void correct_positions(
 
     const uint near = near_in[CLUSTER_INDEX];
     const real way2 = dx * dx + dy * dy + dz * dz;
-    // Where no share of a wall in the density is to be seen, those that tell are at least 0.85 h off: only a long way meets one.
-    const real free_way = h * (0.85f - 1.01f / SUPPORT);
+    // The share of a wall in the density ends 1 - 1/SUPPORT of h off it. Where none is to be seen, those that tell are as far as
+    // that, less the last digits, corners of boxes too: only a long way meets one.
+    const real free_way = h * (0.95f - 2.01f / SUPPORT);
     const int passes_by = !(near & ~telling)
         && !ANY_LANE(LOAD_FLOAT(fill_in) != LOAD_FLOAT(fluid_fill_in) | way2 >= free_way * free_way);
     if (near && !passes_by) {
@@ -175,9 +176,12 @@ LANES_KERNEL void correct_positions(
 #if BODIES
         if (near & body_bits) store_given(given, back_out, stride, rho0 * VOLUME_I, count);
 #endif
-    } else if (near && begins) {
+    } else if (near) {
         const rows_t nothing = {(real)0.0f, (real)0.0f, (real)0.0f, (real)0.0f};
-        STORE_ROWS(nothing, push);
+        if (begins) STORE_ROWS(nothing, push);
+#if BODIES
+        FOR_LANES if (near & body_bits && LANE_PARTICLE < count) back_out[LANE_PARTICLE] = NO_REACTION;
+#endif
     }
     const rows_t moved_to = {x + dx, y + dy, z + dz, p};  // p: the next iteration's momentum
     STORE_ROWS(moved_to, xp_out);

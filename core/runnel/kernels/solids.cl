@@ -146,6 +146,8 @@ inline int is_beyond(__global const float *s, float3 x, float reach)
     if (s[1] < 0.0f || kind == PLANE || kind == FIELD) return 0;
     const float far = reach + s[28];
     if (kind == BOX) {
+        const float corner = far + s[5] + s[6] + s[7];
+        if (dot3(away, away) > corner * corner) return 1;
         const float3 at = to_local(s, away);
         return MAX(at.x, -at.x) > s[5] + far || MAX(at.y, -at.y) > s[6] + far || MAX(at.z, -at.z) > s[7] + far;
     }

@@ -23,8 +23,8 @@ from ..base import (
     bulk_speed,
     can_be_passed,
     fastest_point,
-    is_container,
     near_bit,
+    tells,
 )
 from .program import (
     CLUSTER,
@@ -86,6 +86,7 @@ class OpenCLBackend(DeviceState):
         self._tension = 1.0
         self._rest_speed = 0.0
         self._solid_count = 0
+        self._telling = 0  # bits of solids whose share in the density tells that they are near
         self._kinds = np.full((1, 4), np.nan, np.float32)  # of solids, what tells one from another
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
         self._flows: dict[int, Flow] = {}  # on the device, by id()
@@ -186,8 +187,6 @@ class OpenCLBackend(DeviceState):
         self._kinds = kinds
         self._solid_count = len(solids)
         self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
-        others = {near_bit(int(s)) for s in np.flatnonzero(~is_container(solids))}
-        self._container_bits = 0x7FFFFFFF & ~sum(others)
         self._body_of = solids[:, BODY].copy()
         self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > 0)})
 
@@ -392,6 +391,8 @@ class OpenCLBackend(DeviceState):
         self._place_predicted(program)
         self._build_lists(program, grid, above)
         self._around = None
+        silent = np.flatnonzero(~tells(self._given[0], max(self._radii)))
+        self._telling = 0x7FFFFFFF & ~sum({near_bit(int(s)) for s in silent})
 
     def _extent(self) -> tuple[list[int], int]:
         """Lowest cell and the bits per axis of all predicted positions."""
@@ -596,7 +597,7 @@ class OpenCLBackend(DeviceState):
                 "material xp pressure fluid_fill fill xp2 push list list_range near solids"
             ),
             u32(self._solid_count),
-            u32(self._container_bits),
+            u32(self._telling),
             *self._of_bodies("bodies back", u32(self.capacity), u32(self._body_bits)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
