@@ -36,7 +36,7 @@ __kernel void weigh_bodies(
             int felt = 0;
             for (uint s = 0; s < solid_count; ++s) {
                 __global const float *row = solids + s * SOLID_COLUMNS;
-                if (!IS_NEAR(near, s) || BODY_OF(row) < 0) continue;
+                if (!IS_NEAR(near, s) || BODY_OF(row) < 0 || is_beyond(row, x, h)) continue;
                 float3 n;
                 if (solid_distance(row, x, &n) >= h) continue;
                 const uint body = (uint)BODY_OF(row);

@@ -279,7 +279,7 @@ inline float3 wall_response(
         __global const float *row = solids + s * SOLID_COLUMNS;
         const int field = (int)row[0] == FIELD, varied = field && HAS_CHANNEL(SECOND_FIELD(row), SURFACE);
         if (still && !varied && row[4] == 0.0f) continue;
-        if (field && solid_clearance(row, x) >= h) continue;
+        if (is_beyond(row, x, h) || (field && solid_clearance(row, x) >= h)) continue;
         const float3 surface = solid_surface(row, x);
         if (still && surface.z == 0.0f) continue;
         const float3 u = solid_velocity(row, x);
