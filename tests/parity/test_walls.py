@@ -246,6 +246,26 @@ def test_what_is_jammed_does_not_fly_through_a_sheet(make_backend):
     assert there[:, 2].min() > 0.5 * voxel
 
 
+@pytest.mark.parametrize("hollow", [False, True], ids=["solid", "hollow"])
+def test_middling_ways_end_at_walls_too(hollow, make_backend):
+    """From where the share of a wall has just ended, 0.75 h off."""
+    h, places = 2 * D, 9
+    crowd = np.random.default_rng(1).uniform(0, 0.3 * D, (4, 3)) + np.array([0, 0, 0.77 * h])
+    x = np.concatenate([crowd + np.array([k - places // 2, 0, 0]) for k in range(places)])
+    floor = solid(BOX, (9, 9, 1), inside=hollow, origin=(0, 0, 1 if hollow else -1))
+    twins = begin(make_backend, channels(x, D), [floor]).twins
+    met = []
+    for gain in np.linspace(1, 8, 43):
+        twins.both("predict", DT, NO_GRAVITY, NO_FORCES)
+        twins.both("find_neighbors")
+        twins.both("compute_pressure", 0.0, float(gain))
+        assert (twins.device.read("fill") == twins.device.read("fluid_fill")).all()
+        twins.both("correct_positions")
+        twins.agree("places", "predicted", PLACE * D)
+        met.append(int((by_id(twins.reference, "push")[1][:, 2] != 0).sum()))
+    assert min(met) == 0 < max(met)
+
+
 def test_many_solids(make_backend):
     """More than there are bits to remember which of them are near."""
     rng = np.random.default_rng(9)

@@ -176,6 +176,26 @@ def test_momentum_is_kept_over_500_steps() -> None:
     assert angular < 1e-3
 
 
+def test_what_stops_fast_water_gets_its_momentum() -> None:
+    """At a plate thinner than their way in a step, ahead of all corrections."""
+    plate = body(box([-0.16, -0.16, 0.125], [0.16, 0.16, 0.15]))
+    setup = scene([plate], [box([-0.12] * 3, [0.12] * 3)], gravity=0.0, time_step=0.008)
+    with Simulation(setup.with_overrides(["source[0].velocity=[0, 0, 12]"]), timed=False) as sim:
+        start, stopped = totals(sim)[0], 0.0
+        find = sim._backend.find_neighbors
+
+        def watched() -> None:
+            nonlocal stopped
+            stopped = max(stopped, float(sim.bodies.momentum()[0][2]))
+            find()
+
+        sim._backend.find_neighbors = watched  # type: ignore[method-assign]
+        sim.step()
+        given = sim.bodies.momentum()[0][2]
+        assert 0.02 * given < stopped
+        np.testing.assert_allclose(totals(sim)[0], start, atol=1e-4 * given)
+
+
 def test_velocity_pass_gives_back_all_that_it_takes() -> None:
     """Friction and bounce alone, in angular momentum too: to rounding."""
     ball = body({"sphere": {"center": [0, 0, 0.13], "radius": 0.07}}, friction=0.8, bounce=0.5,

@@ -118,6 +118,14 @@ def field_bits(solids: NDArray[Any]) -> int:
     return 0 if own & others else sum(own)
 
 
+def tells(solids: NDArray[Any], h: float) -> NDArray[np.bool_]:
+    """Which rows have a share in the density wherever a particle is near them: hollow boxes, and
+    solid ones that are not thin."""
+    solid = (solids[:, 0] == BOX) & (solids[:, 1] > 0) & (solids[:, 28] == 0)
+    thick: NDArray[np.bool_] = solid & (solids[:, 5:8] >= h).all(axis=1)
+    return is_container(solids) | thick
+
+
 def can_be_passed(solids: NDArray[Any]) -> NDArray[np.bool_]:
     """Which rows a fast particle may pass through. Not half spaces and hollows: contact alone finds
     back from there."""

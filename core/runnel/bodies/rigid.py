@@ -21,7 +21,7 @@ from ..meshes import Mesh, read_mesh
 from ..motion import Motion, Pose, motion_of
 from ..params import Collider, MeshFile, Plane
 from ..scene import Scene
-from . import contacts
+from . import contacts, moving
 from .mass import MassProperties, mass_properties
 from .points import surface_points
 from .turning import matrix_of, quaternion_of, turned
@@ -41,6 +41,7 @@ class RigidBodies:
     def __init__(self, scene: Scene, solids: Solids) -> None:
         self._scene, self._solids = scene, solids
         self._parts = [i for i, c in enumerate(scene.colliders) if c.body == "rigid"]
+        self._numbers = np.array(self._parts, np.int64)
         rows = self._all_rows(solids.rows(0.0, 0.0))
         self._known = solids.fields
         self._world = world_of(rows, self._known, scene.ignored_axis)
@@ -53,6 +54,8 @@ class RigidBodies:
         self._inertia = np.array(
             [m * p.spread for m, p in zip(self.mass, own, strict=True)]
         ).reshape(-1, 3, 3)  # at the start
+        self._inverse_start = np.linalg.inv(self._inertia)
+        self._principal_start, self._axes_start = np.linalg.eigh(self._inverse_start)
         self._reach = np.array([p.reach for p in own])
         self._motions = [self._motion(c) for c in self._of_body]
         self._friction = np.array(
@@ -73,7 +76,7 @@ class RigidBodies:
         self._update_inertia()
         turn = np.radians([c.angular_velocity for c in self._of_body]).reshape(-1, 3)
         self.spin = np.einsum("nij,nj->ni", self._inertia, turn)  # angular momentum
-        self._flatten()
+        self._take(np.zeros((len(self), 6)))
         self._place_driven(0.0, 0.0)
         self._from = (self.centre.copy(), self.quaternion.copy())
         self._dt, self._arrived = 0.0, False
@@ -153,7 +156,8 @@ class RigidBodies:
 
     def leave_room(self, positions: Rows, volumes: Rows) -> NDArray[np.bool_]:
         """Which particles of a filled volume do not lie within a body at the start."""
-        rows = self._posed(self._solids.rows(0.0, 0.0), *self._from)[self._parts]
+        rows = self._solids.rows(0.0, 0.0).astype(np.float64)
+        rows = self._posed(rows, *self._from)[self._parts]
         phi, _ = signed_distances(self._world._replace(rows=rows), positions)
         radius = 0.5 * volumes.reshape(-1).astype(np.float64) ** (1 / self._scene.dimensions)
         free: NDArray[np.bool_] = phi.min(axis=1) > 0.9 * radius
@@ -172,7 +176,7 @@ class RigidBodies:
         self.spin[still] = 0.0
         free = ~still
         self.velocity[free] += dt * gravity.astype(np.float64)
-        self._flatten()
+        self._take(np.zeros((len(self), 6)))
         self._place_driven(start, dt)
         self._find_contacts(float(np.linalg.norm(gravity)))
         self._solve(SWEEPS)
@@ -200,11 +204,8 @@ class RigidBodies:
 
     def strike(self, momentum: Floats) -> None:
         """Momentum that the fluid gave back [kg m/s], about the centres as the table has them."""
-        self.velocity += momentum[:, :3] * self._mobility
-        self.spin += momentum[:, 3:] * self._spins
-        self._flatten()
+        self._take(momentum)
         self._solve(AGAIN)
-        self._fill_table()
 
     def mobility_at(self, k: int, places: Floats, ways: Floats) -> Floats:
         """Inverse of the mass that body k has at places (n, 3) along unit ways (n, 3) [1/kg]."""
@@ -259,21 +260,14 @@ class RigidBodies:
 
     def rows(self, base: Rows) -> Rows:
         """Solids with the bodies where the step takes them; `base` as colliders.py packs them."""
-        moved = self._moved()
-        rows = self._posed(base, *moved)
-        omega = self.angular_velocity()
-        arms = rows[self._parts, 17:20] - moved[0]
-        rows[self._parts, 20:23] = self.velocity + np.cross(omega, arms)
-        rows[self._parts, 23:26] = omega
-        return rows.astype(np.float32)
+        return self._posed(base.astype(np.float32), *self._moved())
 
-    def _posed(self, base: Rows, centre: Floats, quaternion: Floats) -> Floats:
-        rows = self._all_rows(base).astype(np.float64)
-        turns = matrix_of(quaternion)
-        axes = self._start_rows[:, 8:17].reshape(-1, 3, 3) @ turns.transpose(0, 2, 1)
-        arms = np.einsum("nij,nj->ni", turns, self._start_rows[:, 17:20] - self._start)
-        rows[self._parts, 8:17] = axes.reshape(-1, 9)
-        rows[self._parts, 17:20] = centre + arms
+    def _posed(self, rows: NDArray[Any], centre: Floats, quaternion: Floats) -> NDArray[Any]:
+        """Rows of solids, in place, with the bodies there."""
+        moving.pose_rows(
+            rows, self._numbers, self._start_rows, self._start, centre, quaternion,
+            self.velocity, self.angular_velocity(),
+        )  # fmt: skip
         return rows
 
     @property
@@ -283,7 +277,7 @@ class RigidBodies:
 
     def angular_velocity(self) -> Floats:
         """[rad/s]"""
-        omega: Floats = np.einsum("nij,nj->ni", self._inverse, self.spin)
+        omega = moving.rates(self._inverse, self.spin)
         omega[self._driven_spin[0]] = self._driven_spin[1]
         return omega
 
@@ -342,21 +336,22 @@ class RigidBodies:
         moves = np.ones(len(self), bool) if still is None else ~still
         self._mobility = np.where(self._slides & moves[:, None], 1 / self.mass[:, None], 0.0)
         self._spins = self._turns & moves[:, None]
-        world = self._rotation @ self._inertia @ self._rotation.transpose(0, 2, 1)
-        self._inverse = np.zeros_like(world)
-        free = self._spins.all(axis=1)
-        self._inverse[free] = np.linalg.inv(world[free])
-        for k in np.flatnonzero(self._spins.any(axis=1) & ~free):
+        back = self._rotation.transpose(0, 2, 1)
+        self._inverse = self._rotation @ self._inverse_start @ back
+        self._principal = self._principal_start.copy()
+        self._frame = self._axes_start.transpose(0, 2, 1) @ back
+        for k in np.flatnonzero(~self._spins.all(axis=1)):
+            self._inverse[k] = 0.0
             block = np.ix_(self._spins[k], self._spins[k])
-            self._inverse[k][block] = np.linalg.inv(world[k][block])
-        values, vectors = np.linalg.eigh(self._inverse)
-        self._principal, self._frame = np.maximum(values, 0.0), vectors.transpose(0, 2, 1)
+            world = self._rotation[k] @ self._inertia[k] @ back[k]
+            self._inverse[k][block] = np.linalg.inv(world[block])
+            values, vectors = np.linalg.eigh(self._inverse[k])
+            self._principal[k], self._frame[k] = np.maximum(values, 0.0), vectors.T
 
-    def _flatten(self) -> None:
-        """Nothing along axes that are held."""
-        free = ~self._driven[:, None]
-        self.velocity[free & (self._mobility == 0)] = 0.0
-        self.spin[free & ~self._spins] = 0.0
+    def _take(self, momentum: Floats) -> None:
+        """Momentum (n, 6), of which nothing goes along axes that are held."""
+        given = np.ascontiguousarray(momentum)
+        moving.push(given, self.velocity, self.spin, self._mobility, self._spins, self._driven)
 
     def _moved(self) -> tuple[Floats, Floats]:
         """Pose at the end of the step, as it stands."""
@@ -372,7 +367,8 @@ class RigidBodies:
         points = np.einsum("pij,pj->pi", turns[self._owner], self._points) + centre[self._owner]
         margin = self._dt * (self.speeds() + 2 * gravity * self._dt) + 0.02 * self._reach
         # Where the step begins; only what is no body stands where it ends, as its row says.
-        rows = self._posed(self._solids.rows(self._end, self._dt), centre, quaternion)
+        rows = self._solids.rows(self._end, self._dt).astype(np.float64)
+        rows = self._posed(rows, centre, quaternion)
         if not same_fields(self._known, self._solids.fields):  # deforming colliders
             self._known = self._solids.fields
             self._world = world_of(rows, self._known, self._scene.ignored_axis)

@@ -36,7 +36,7 @@ __kernel void weigh_bodies(
             int felt = 0;
             for (uint s = 0; s < solid_count; ++s) {
                 __global const float *row = solids + s * SOLID_COLUMNS;
-                if (!IS_NEAR(near, s) || BODY_OF(row) < 0) continue;
+                if (!IS_NEAR(near, s) || BODY_OF(row) < 0 || is_beyond(row, x, h)) continue;
                 float3 n;
                 if (solid_distance(row, x, &n) >= h) continue;
                 const uint body = (uint)BODY_OF(row);
@@ -45,7 +45,7 @@ __kernel void weigh_bodies(
             }
             if (!felt) continue;
             NEW_REACTION(bodies);
-            wall_share(solids, solid_count, near, wall_in, x, 1.0f / h, 0 PASS_REACTION);
+            note_shares(solids, solid_count, near, wall_in, x, 1.0f / h, reaction);
             for (int k = 0; k < reaction->used; ++k)
                 add_load(sums + reaction->body[k] * LOADS, bodies + reaction->body[k] * BODY_COLUMNS, x, reaction->gradient[k], volume);
         }
@@ -53,10 +53,10 @@ __kernel void weigh_bodies(
 }
 
 // What particles got from bodies in the last pass, back to these: (linear, about the centre) per tile and body.
-// slots: how many of each particle count. everywhere: also of those that are not near a body.
+// slots: how many of each particle count.
 __kernel void sum_reactions(
     __global const float4 *place_in, __global const float4 *back_in, __global const uint *near_in, __global const float *bodies,
-    __global float *sums_out, const uint body_count, const uint body_bits, const uint slots, const uint everywhere,
+    __global float *sums_out, const uint body_count, const uint body_bits, const uint slots,
     const uint count, const uint stride, const uint tiles)
 {
     const uint tile = get_global_id(0);
@@ -66,7 +66,7 @@ __kernel void sum_reactions(
     const uint clusters = (count + CLUSTER - 1) / CLUSTER;
     const uint begin = (uint)((ulong)clusters * tile / tiles), end = (uint)((ulong)clusters * (tile + 1) / tiles);
     for (uint c = begin; c < end; ++c) {
-        if (!everywhere && !(near_in[c] & ~TWIN_BIT & body_bits)) continue;
+        if (!(near_in[c] & ~TWIN_BIT & body_bits)) continue;
         for (uint i = CLUSTER * c; i < CLUSTER * (c + 1) && i < count; ++i) {
             for (uint k = 0; k < slots; ++k) {
                 const float4 back = back_in[k * stride + i];
@@ -82,7 +82,8 @@ __kernel void sum_reactions(
     }
 }
 
-// Rows of particles in some clusters, slot by slot.
+// Rows of particles in some clusters, slot by slot. Of several slots those behind the last one in use hold what they held before:
+// nobody is to see that.
 __kernel void gather_rows(
     __global const uint *clusters, __global const float4 *rows_in, __global float4 *rows_out,
     const uint slots, const uint stride, const uint rows, const uint count)
@@ -90,7 +91,11 @@ __kernel void gather_rows(
     const uint k = get_global_id(0);
     if (k >= rows) return;
     const uint i = clusters[k / CLUSTER] * CLUSTER + k % CLUSTER;
-    for (uint s = 0; s < slots; ++s)
-        rows_out[s * rows + k] = i < count ? rows_in[s * stride + i] : (float4)(0.0f, 0.0f, 0.0f, -1.0f);
+    int ended = i >= count;
+    for (uint s = 0; s < slots; ++s) {
+        const float4 row = ended ? NO_REACTION : rows_in[s * stride + i];
+        rows_out[s * rows + k] = row;
+        ended |= slots > 1U && row.w < 0.0f;
+    }
 }
 #endif

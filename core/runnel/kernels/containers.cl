@@ -1,5 +1,5 @@
 // containers.cl: walls of a box-shaped container for all lanes of a cluster at once: what most clusters at walls are near.
-// The same formulas as solid_share and put_outside of solids.cl.
+// The same formulas as solid_share of solids.cl.
 
 #if LANES_IN_VECTOR
 #define WALL_TABLE(k, m) (real)(wall_in[k.s0].m, wall_in[k.s1].m, wall_in[k.s2].m, wall_in[k.s3].m, \

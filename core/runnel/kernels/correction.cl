@@ -101,11 +101,11 @@ LANES_KERNEL void correct_positions(
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
     __global const float *solids, const uint solid_count,
-    const uint fixed, const uint telling,  // bits of those that no body moves; of those whose share tells that they are near
+    const uint telling,  // bits of those whose share tells that they are near
     const uint known,  // of those that `clear` tells of, walls.cl
     BODY_TABLE
 #if BODIES
-    __global float4 *back_out, const uint stride,
+    __global float4 *back_out, const uint stride, const uint body_bits,
 #endif
     const uint count, const float tensile, const uint begins)
 {
@@ -140,19 +140,20 @@ LANES_KERNEL void correct_positions(
     real dx = sum.x * scale, dy = sum.y * scale, dz = sum.z * scale;
 
     const uint near = near_in[CLUSTER_INDEX];
-    const int near_bodies = (near & ~(fixed | TWIN_BIT)) != 0;
     const real way2 = dx * dx + dy * dy + dz * dz;
     const real off_fields = clear_lanes(clear, near, known);
     const uint felt = solids_within(near, known, off_fields, h);
-    // Where no share of a wall in the density is to be seen, those that tell are at least 0.85 h off, and fields h: only a long way meets one.
-    const real free_way = h * (0.85f - 1.01f / SUPPORT);
+    // The share of a wall in the density ends 1 - 1/SUPPORT of h off it. Where none is to be seen, those that tell are as far as
+    // that, less the last digits, corners of boxes too, and fields h: only a long way meets one.
+    const real free_way = h * (0.95f - 2.01f / SUPPORT);
     const int passes_by = !(felt & ~telling)
         && !ANY_LANE(LOAD_FLOAT(fill_in) != LOAD_FLOAT(fluid_fill_in) | way2 >= free_way * free_way);
-    if (near && !near_bodies && !passes_by) {
+    if (near && !passes_by) {
+        NEW_GIVEN(bodies);
         const real3_t from = {x, y, z};  // where the pressure was measured
         real3_t by = {dx, dy, dz}, slope;
         real unused = (real)FAR;
-        walls_share(solids, solid_count, felt, wall_in, from, h, inverse_h, xp_out, &unused, &slope, &by);
+        walls_share(solids, solid_count, felt, wall_in, from, h, inverse_h, xp_out, &unused, &slope, &by PASS_GIVEN);
         if (near & TWIN_BIT) {
             FOR_LANES {
                 if (LANE_PARTICLE >= count) continue;
@@ -163,9 +164,12 @@ LANES_KERNEL void correct_positions(
         const real mirrored = 2.0f * mirrored_pressure(LOAD_FLOAT(pressure_in), p) / rho0;
         const real3_t before = {x + by.x, y + by.y, z + by.z};
         real3_t moved = {before.x + mirrored * slope.x, before.y + mirrored * slope.y, before.z + mirrored * slope.z};
+#if BODIES
+        for (int k = 0; k < given->used; ++k) add_times(given->back + k, -mirrored, given->gradient[k]);
+#endif
         const uint met = solids_within(near, known, off_fields - longer_way(moved.x - x, moved.y - y, moved.z - z), 1.01f / SUPPORT * h);
-        moved = hold_back_lanes(solids, solid_count, met, from, moved, h / SUPPORT);
-        moved = put_off_walls(solids, solid_count, met, moved, contact_lanes(h, IDS_I));
+        moved = hold_back_lanes(solids, solid_count, met, from, moved, h / SUPPORT PASS_GIVEN);
+        moved = put_off_walls(solids, solid_count, met, moved, contact_lanes(h, IDS_I) PASS_GIVEN);
         dx = moved.x - x; dy = moved.y - y; dz = moved.z - z;
         const real3_t change = {moved.x - before.x, moved.y - before.y, moved.z - before.z};
         rows_t pushed = {change.x, change.y, change.z, (real)0.0f};
@@ -174,50 +178,16 @@ LANES_KERNEL void correct_positions(
             pushed.x += so_far.x; pushed.y += so_far.y; pushed.z += so_far.z;
         }
         STORE_ROWS(pushed, push);
-    } else if (near && begins && !near_bodies) {
-        const rows_t nothing = {(real)0.0f, (real)0.0f, (real)0.0f, (real)0.0f};
-        STORE_ROWS(nothing, push);
-    }
 #if BODIES
-    if (near_bodies) {
-        const lanes_mask at_walls = lanes_at_walls(solids, solid_count, near, x, y, z, h);
-        // One that goes far may meet what it does not feel from where it starts.
-        const real short_way = h * (1.0f - 1.01f / SUPPORT);
-        const lanes_mask far = way2 >= short_way * short_way;
-        FOR_LANES {
-            const uint i = LANE_PARTICLE;
-            if (i < count) back_out[i].w = -1.0f;
-            if (begins && i < count) push[i] = (float4)(0.0f);
-            if (i >= count || !(FLAG_OF(at_walls) || FLAG_OF(far) || (near & TWIN_BIT))) continue;
-            const uint felt = (uint)FLAG_OF(at_walls);
-            const float3 from = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));  // where the pressure was measured
-            float3 by = (float3)(LANE_OF(dx), LANE_OF(dy), LANE_OF(dz));
-            float4 wall = (float4)(0.0f);
-            NEW_REACTION(bodies);
-            if (felt) wall = wall_share(solids, solid_count, felt, wall_in, from, LANE_OF(inverse_h), &by PASS_REACTION);
-            if (near & TWIN_BIT) by += part_twins(i, range.x, end, list_in, xp_in, material_in, fluids_in);
-            const float3 before = from + by;
-            float3 moved = before;
-            if (felt) {
-                // The wall mirrors the particle's pressure, but never its tension: walls do not attract.
-                const float total = pressure_in[i];
-                const float mirrored = MIN(total, 0.0f) - MIN(total - LANE_OF(p), 0.0f);
-                moved += (2.0f * mirrored / LANE_OF(rho0)) * wall.xyz;
-                for (int k = 0; k < reaction->used; ++k)
-                    reaction->back[k] -= (2.0f * mirrored / LANE_OF(rho0)) * reaction->gradient[k];
-            }
-            const float3 way = moved - from;
-            const uint met = dot3(way, way) >= LANE_OF(short_way) * LANE_OF(short_way) ? near & ~TWIN_BIT : felt;
-            if (met) {
-                moved = from + hold_back(solids, solid_count, met, from, way, LANE_OF(h) / SUPPORT PASS_REACTION);
-                moved = put_outside(solids, solid_count, met, moved, contact_distance(LANE_OF(h), PARTICLE_ID(i)) PASS_REACTION);
-                push[i].xyz += moved - before;
-            }
-            store_reaction(reaction, back_out, i, stride, LANE_OF(rho0) * material_in[i].y);
-            LANE_OF(dx) = moved.x - from.x; LANE_OF(dy) = moved.y - from.y; LANE_OF(dz) = moved.z - from.z;
-        }
-    }
+        if (near & body_bits) store_given(given, back_out, stride, rho0 * VOLUME_I, count);
 #endif
+    } else if (near) {
+        const rows_t nothing = {(real)0.0f, (real)0.0f, (real)0.0f, (real)0.0f};
+        if (begins) STORE_ROWS(nothing, push);
+#if BODIES
+        FOR_LANES if (near & body_bits && LANE_PARTICLE < count) back_out[LANE_PARTICLE] = NO_REACTION;
+#endif
+    }
     if (near & known) STORE_FLOAT(off_fields - longer_way(dx, dy, dz), clear);
     const rows_t moved_to = {x + dx, y + dy, z + dz, p};  // p: the next iteration's momentum
     STORE_ROWS(moved_to, xp_out);

@@ -47,7 +47,7 @@ LANES_KERNEL void compute_pressure(
     // neighbours
     __global const uint *list_in, __global const uint2 *list_range_in, __global const uint *near_in,
     // solids
-    __global const float *solids, const uint solid_count, const uint fixed,  // bits of those that no body moves
+    __global const float *solids, const uint solid_count,
     const uint fields, const uint known,  // walls.cl: bits of fields; the same once `clear` tells of them, not in the first iteration
     BODY_TABLE
     const uint count, const float2 weights, const float tension,
@@ -82,33 +82,21 @@ LANES_KERNEL void compute_pressure(
     real yield = (real)0.0f;
 #endif
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
-    if (near && !(near & ~fixed)) {
+    if (near) {
         const real3_t at = {x, y, z};
         real3_t slope;
+        NEW_GIVEN(bodies);
         const uint felt = solids_within(near, known, clear_lanes(clear, near, known), h);
         real least = (real)FAR;
-        fill += walls_share(solids, solid_count, felt, wall_in, at, h, inverse_h, kept_out, &least, &slope, 0);
+        fill += walls_share(solids, solid_count, felt, wall_in, at, h, inverse_h, kept_out, &least, &slope, 0 PASS_GIVEN);
         if (felt & fields) STORE_FLOAT(least, clear);
 #if EXACT
         gx += slope.x; gy += slope.y; gz += slope.z;
 #endif
-    }
 #if BODIES
-    else if (near) {
-        const lanes_mask felt = lanes_at_walls(solids, solid_count, near, x, y, z, h);
-        FOR_LANES {
-            if (!FLAG_OF(felt)) continue;
-            const float3 at = (float3)(LANE_OF(x), LANE_OF(y), LANE_OF(z));
-            NEW_REACTION(bodies);
-            const float4 wall = wall_share(solids, solid_count, (uint)FLAG_OF(felt), wall_in, at, LANE_OF(inverse_h), 0 PASS_REACTION);
-            LANE_OF(fill) += wall.w;
-            LANE_OF(yield) = pressure_yield(reaction, at);
-#if EXACT
-            LANE_OF(gx) += wall.x; LANE_OF(gy) += wall.y; LANE_OF(gz) += wall.z;
+        yield = pressure_yield(given, at);
 #endif
-        }
     }
-#endif
 
     // (2): K rhomin, softer where compression brings more neighbours
     const real stiffness = STIFFNESS * h * h;

@@ -6,12 +6,12 @@
 #define BODY_SLOTS 4
 #define BODY_OF(s) ((int)(s)[31] - 1)  // -1: none
 #define DEFORMS(s) (as_uint((s)[29]) != 0U)
+#define NO_REACTION (float4)(0.0f, 0.0f, 0.0f, -1.0f)  // ends the slots of a particle
 
 // Of one particle: the bodies near it, their parts of the wall's gradient, and the changes that come back to them.
 typedef struct {
     __global const float *bodies;
     int used, body[BODY_SLOTS];
-    __global const float *row[BODY_SLOTS];  // of a deformable body: the only one it has
     float3 gradient[BODY_SLOTS], back[BODY_SLOTS];
 } reaction_t;
 
@@ -21,8 +21,7 @@ typedef struct {
 #define PASS_REACTION , reaction
 #define BODY_TABLE __global const float *bodies,
 #define REACT(s, by) react(reaction, s, by)
-#define YIELD(s, x, n) yielding(reaction, s, x, n)
-#define NOTE_SHARE(s, one, room, mended) note_share(reaction, s, one, room, mended)
+#define YIELD(s, x, n) yielding(reaction->bodies, s, x, n)
 
 // Where more bodies meet at one particle than there are slots, the last one gets what is left: nothing is lost.
 inline int body_slot(reaction_t *r, int body)
@@ -42,15 +41,13 @@ inline void react(reaction_t *r, __global const float *s, float3 by)
     if (BODY_OF(s) >= 0 && dot3(by, by) > 0.0f) r->back[body_slot(r, BODY_OF(s))] -= by;
 }
 
-// One more solid takes its share of the room: the product rule, as in wall_share.
-inline void note_share(reaction_t *r, __global const float *s, float4 one, float room, float3 mended)
+// One more solid takes its share of the room: the product rule, as in walls_share.
+inline void note_share(reaction_t *r, __global const float *s, float4 one, float room)
 {
     for (int k = 0; k < r->used; ++k) r->gradient[k] *= 1.0f - one.w;
     if (BODY_OF(s) < 0 || one.w == 0.0f) return;  // near the cluster, but not this particle: no slot
     const int k = body_slot(r, BODY_OF(s));
-    r->row[k] = s;
     r->gradient[k] += one.xyz * room;
-    r->back[k] -= mended;
 }
 
 inline float3 body_turn(__global const float *b, float3 x, float3 g)
@@ -76,28 +73,18 @@ inline float3 vertex_way(__global const float *s, float3 x)
 }
 
 // Share of a change along n that a particle makes, the rest being the body's.
-inline float yielding(reaction_t *r, __global const float *s, float3 x, float3 n)
+inline float yielding(__global const float *bodies, __global const float *s, float3 x, float3 n)
 {
     if (BODY_OF(s) < 0) return 1.0f;
     if (DEFORMS(s)) return 1.0f / (1.0f + vertex_way(s, x).y);
-    return 1.0f / (1.0f + body_way(r->bodies + BODY_OF(s) * BODY_COLUMNS, 18, x, n));
+    return 1.0f / (1.0f + body_way(bodies + BODY_OF(s) * BODY_COLUMNS, 18, x, n));
 }
 
-// B_i: how far bodies yield to the pressure of a particle and of all others with it.
-inline float pressure_yield(reaction_t *r, float3 x)
-{
-    float way = 0.0f;
-    for (int k = 0; k < r->used; ++k)
-        way += DEFORMS(r->row[k]) ? length3(r->gradient[k]) * vertex_way(r->row[k], x).x
-                                  : body_way(r->bodies + r->body[k] * BODY_COLUMNS, 12, x, r->gradient[k]);
-    return way;
-}
-
-// Slots of all particles, slot by slot: (what comes back, body); body -1: none.
+// Slots of all particles, slot by slot: (what comes back, body); body -1: none, nor in later slots.
 inline void store_reaction(reaction_t *r, __global float4 *back_out, uint i, uint stride, float weight)
 {
-    for (int k = 0; k < BODY_SLOTS; ++k)
-        back_out[k * stride + i] = k < r->used ? (float4)(weight * r->back[k], (float)r->body[k]) : (float4)(0.0f, 0.0f, 0.0f, -1.0f);
+    for (int k = 0; k < r->used; ++k) back_out[k * stride + i] = (float4)(weight * r->back[k], (float)r->body[k]);
+    if (r->used < BODY_SLOTS) back_out[r->used * stride + i] = NO_REACTION;
 }
 #else
 #define NEW_REACTION(table)
@@ -106,5 +93,4 @@ inline void store_reaction(reaction_t *r, __global float4 *back_out, uint i, uin
 #define BODY_TABLE
 #define REACT(s, by)
 #define YIELD(s, x, n) 1.0f
-#define NOTE_SHARE(s, one, room, mended)
 #endif

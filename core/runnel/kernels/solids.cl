@@ -138,13 +138,21 @@ inline float solid_clearance(__global const float *s, float3 x)
     return s[5] * row_clearance(s, to_local(s, x - solid_origin(s)) / s[5]) - s[30];
 }
 
-// Whether a ball around a solid box, sphere or cylinder is farther than `reach`: told at once. Of others nothing is known.
+// Whether a solid box, sphere or cylinder is farther than `reach`: told at once. Of others nothing is known.
 inline int is_beyond(__global const float *s, float3 x, float reach)
 {
     const int kind = (int)s[0];
     const float3 away = x - solid_origin(s);
-    const float far = reach + s[28] + root_of(s[5] * s[5] + s[6] * s[6] + s[7] * s[7]);
-    return s[1] > 0.0f && kind != PLANE && kind != FIELD && dot3(away, away) > far * far;
+    if (s[1] < 0.0f || kind == PLANE || kind == FIELD) return 0;
+    const float far = reach + s[28];
+    if (kind == BOX) {
+        const float corner = far + s[5] + s[6] + s[7];
+        if (dot3(away, away) > corner * corner) return 1;
+        const float3 at = to_local(s, away);
+        return MAX(at.x, -at.x) > s[5] + far || MAX(at.y, -at.y) > s[6] + far || MAX(at.z, -at.z) > s[7] + far;
+    }
+    const float ball = far + (kind == SPHERE ? s[5] : s[5] + s[6]);
+    return dot3(away, away) > ball * ball;
 }
 
 // Bits of the solids whose surface may come within `margin` of the box low..high.
@@ -187,18 +195,6 @@ FORCE_INLINE real distance_bound(__global const float *s, real x, real y, real z
         return phi;
     }
     return IS_SHELL(s) ? MAX(phi, -phi) - s[28] : phi * s[1];
-}
-
-// Bits of those solids near a cluster that are within h of a lane, as in `near`. Per lane.
-FORCE_INLINE lanes_mask lanes_at_walls(__global const float *solids, uint solid_count, uint near, real x, real y, real z, real h)
-{
-    lanes_mask felt = (lanes_mask)(0);
-    for (uint s = 0; s < solid_count; ++s) {
-        if (!IS_NEAR(near, s)) continue;
-        const lanes_mask within = distance_bound(solids + s * SOLID_COLUMNS, x, y, z, h) < h;
-        felt |= within ? (lanes_mask)((int)NEAR_BIT(s)) : (lanes_mask)(0);
-    }
-    return felt;
 }
 
 // ---- what the solid adds to the density (docs/theory: walls) ----
@@ -279,25 +275,20 @@ inline float4 solid_share(__global const float *s, __global const float4 *wall_i
     return (float4)(to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y)), a.x * b.x * c.x);
 }
 
-// (gradient, share) of all solids near a particle: 1 - product of the rooms they leave. Mends a correction there, if not 0.
-inline float4 wall_share(
-    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, float3 x, float inverse_h,
-    float3 *correction REACTION_ARGUMENT)
+#if BODIES
+// What belongs to which body of the gradient of the share that all solids near a particle have: 1 - product of the rooms they leave.
+inline void note_shares(
+    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, float3 x, float inverse_h, reaction_t *reaction)
 {
     float room = 1.0f;
-    float3 gradient = (float3)(0.0f);
     for (uint s = 0; s < solid_count; ++s) {
         if (!IS_NEAR(near, s)) continue;
-#if BODIES
-        const float3 unmended = correction ? *correction : (float3)(0.0f);
-#endif
-        const float4 one = solid_share(solids + s * SOLID_COLUMNS, wall_in, x, inverse_h, correction);
-        NOTE_SHARE(solids + s * SOLID_COLUMNS, one, room, correction ? *correction - unmended : (float3)(0.0f));
-        gradient = gradient * (1.0f - one.w) + one.xyz * room;
+        const float4 one = solid_share(solids + s * SOLID_COLUMNS, wall_in, x, inverse_h, 0);
+        note_share(reaction, solids + s * SOLID_COLUMNS, one, room);
         room *= 1.0f - one.w;
     }
-    return (float4)(gradient, 1.0f - room);
 }
+#endif
 
 // Distance to face `face` (0..2: the nearer one of each axis) of a container, and its normal.
 inline float face_distance(__global const float *s, float3 x, int face, float3 *normal)
@@ -346,31 +337,4 @@ inline float3 hold_back(__global const float *solids, uint solid_count, uint nea
         if (IS_NEAR(near, s) && can_be_passed(row)) by = held_way(row, x, by, radius PASS_REACTION);
     }
     return by;
-}
-
-// ---- contact: where a particle at x has to go to be `distance` off every near solid ----
-inline float3 put_outside(__global const float *solids, uint solid_count, uint near, float3 x, float distance REACTION_ARGUMENT)
-{
-    for (uint s = 0; s < solid_count; ++s) {
-        if (!IS_NEAR(near, s)) continue;
-        __global const float *row = solids + s * SOLID_COLUMNS;
-        if (IS_CONTAINER(row)) {  // acts on each axis by itself: corners
-            const float3 point = to_local(row, x - solid_origin(row));
-            const float3 room = (float3)(MAX(row[5] - distance, 0.0f), MAX(row[6] - distance, 0.0f), MAX(row[7] - distance, 0.0f));
-            // By how much, not to where: what is not in touch stays exactly where it is.
-            x += to_world(row, (float3)(MAX(-room.x, MIN(point.x, room.x)) - point.x,
-                                        MAX(-room.y, MIN(point.y, room.y)) - point.y,
-                                        MAX(-room.z, MIN(point.z, room.z)) - point.z));
-            continue;
-        }
-        if ((int)row[0] == FIELD && solid_clearance(row, x) >= distance) continue;
-        float3 n;
-        const float phi = solid_distance(row, x, &n);
-        if (phi < distance) {
-            const float3 by = YIELD(row, x, n) * (distance - phi) * n;
-            x += by;
-            REACT(row, by);
-        }
-    }
-    return x;
 }

@@ -174,6 +174,7 @@ inline float4 stopped_velocity(
 
 // fastest: no point of a solid moves faster [m/s].
 // v.w, free until the end of the step, tells the wall response how fast a stopped particle was: the normal speed it lost.
+// near_out, made anew with the lists, tells which groups of particles give something back to bodies: a group is a cluster.
 LANES_KERNEL void stop_at_solids(
 #if BODIES
     __global const float8 *fluids_in,
@@ -181,20 +182,20 @@ LANES_KERNEL void stop_at_solids(
     __global const float4 *material_in, __global const float4 *x_in, __global float4 *v,
     __global const float *solids, const uint solid_count, BODY_TABLE
 #if BODIES
-    __global float4 *back_out,
+    __global float4 *back_out, __global uint *near_out,
 #endif
     const uint count, const float dt, const float fastest)
 {
     const uint first = get_global_id(0) * MARCH_GROUP, end = MIN(first + MARCH_GROUP, count);
     uint fast = 0;  // bits of those that are: of most, contact finds the solids
+#if BODIES
+    if (first < count) near_out[get_global_id(0)] = 0;
+#endif
     float3 low = (float3)(3e38f), high = (float3)(-3e38f);
     float reach = 0.0f;
     for (uint i = first; i < end; ++i) {
         const float radius = material_in[i].x / SUPPORT, way = dt * (length3(v[i].xyz) + fastest);
         v[i].w = 0.0f;
-#if BODIES
-        back_out[i].w = -1.0f;
-#endif
         if (way <= radius) continue;
         fast |= 1U << (i - first);
         const float3 x = x_in[i].xyz;
@@ -206,6 +207,9 @@ LANES_KERNEL void stop_at_solids(
     ahead_t ahead;
     find_ahead(solids, solid_count, 0.5f * (low + high), 0.5f * length3(high - low) + reach, &ahead);
     if (ahead.count == 0) return;
+#if BODIES
+    for (uint i = first; i < end; ++i) back_out[i] = NO_REACTION;
+#endif
     for (uint i = first; i < end; ++i) {
         if (!(fast & (1U << (i - first)))) continue;
         const float radius = material_in[i].x / SUPPORT;
@@ -219,6 +223,7 @@ LANES_KERNEL void stop_at_solids(
 #if BODIES
         const float mass = fluids_in[PHASE(i)].RHO0 * material_in[i].y;
         back_out[i] = (float4)(mass * (before - after.xyz), (float)BODY_OF(solids + met * SOLID_COLUMNS));
+        near_out[get_global_id(0)] |= NEAR_BIT(met);
 #endif
     }
 }
@@ -275,7 +280,7 @@ inline float3 wall_response(
         __global const float *row = solids + s * SOLID_COLUMNS;
         const int field = (int)row[0] == FIELD, varied = field && HAS_CHANNEL(SECOND_FIELD(row), SURFACE);
         if (still && !varied && row[4] == 0.0f) continue;
-        if (field && solid_clearance(row, x) >= h) continue;
+        if (is_beyond(row, x, h) || (field && solid_clearance(row, x) >= h)) continue;
         const float3 surface = solid_surface(row, x);
         if (still && surface.z == 0.0f) continue;
         const float3 u = solid_velocity(row, x);
@@ -300,7 +305,7 @@ LANES_KERNEL void update_velocities(
     __global float4 *x, __global float4 *v,
     __global const float *solids, const uint solid_count, BODY_TABLE
 #if BODIES
-    __global const float8 *fluids_in, __global float4 *back_out, const uint stride,
+    __global const float8 *fluids_in, __global float4 *back_out, const uint stride, const uint body_bits,
 #endif
     const uint holding,  // bits of solids that may act on what they did not push
     const uint count, const float dt, const float rest_speed, const uint stopped)
@@ -333,7 +338,8 @@ LANES_KERNEL void update_velocities(
                 solids, solid_count, near, at, moved, before, push_in[i].xyz, h, contact_distance(h, PARTICLE_ID(i)), dt, rest_speed,
                 stopped ? LANE_OF(was.w) : 0.0f, &drift PASS_REACTION);
 #if BODIES
-            store_reaction(reaction, back_out, i, stride, fluids_in[PHASE(i)].RHO0 * material_in[i].y);
+            if (near & body_bits)
+                store_reaction(reaction, back_out, i, stride, fluids_in[PHASE(i)].RHO0 * material_in[i].y);
 #endif
             const float3 back = dt * (moved - drift);
             LANE_OF(velocity.x) = after.x; LANE_OF(velocity.y) = after.y; LANE_OF(velocity.z) = after.z;

@@ -1,6 +1,6 @@
-// walls.cl: walls of solids that no body moves, for all lanes of a cluster at once: their share of the density, and contact.
-// The same formulas as wall_share and put_outside of solids.cl, which serve bodies, lane by lane. Solid by solid in their order:
-// containers (containers.cl) and fields by eights, other solids for the lanes that are near enough.
+// walls.cl: walls for all lanes of a cluster at once: their share of the density, contact, and what bodies get back of that.
+// Solid by solid in their order: containers (containers.cl), solid boxes and fields by eights, other solids for the lanes
+// that are near enough. So are bodies that deform: their field has left the bytes of its clearance, and each place yields by itself.
 
 #if LANES_IN_VECTOR
 #define GATHER_AT(a, k) (real)((a)[k.s0], (a)[k.s1], (a)[k.s2], (a)[k.s3], (a)[k.s4], (a)[k.s5], (a)[k.s6], (a)[k.s7])
@@ -8,6 +8,111 @@
 #else
 #define GATHER_AT(a, k) (a)[k]
 #define GATHER_INTS(a, k) (int)(a)[k]
+#endif
+#if BODIES
+#define IS_FIELD(s) ((int)(s)[0] == FIELD && !DEFORMS(s))
+#else
+#define IS_FIELD(s) ((int)(s)[0] == FIELD)
+#endif
+#define IS_BLOCK(s) ((int)(s)[0] == BOX && (s)[1] > 0.0f && !IS_SHELL(s))
+
+// ---- what bodies get back, as in reactions.cl: slots are those of the cluster ----
+#if BODIES
+typedef struct {
+    __global const float *bodies;
+    int used, body[BODY_SLOTS];
+    __global const float *row[BODY_SLOTS];  // that has a share; of a deformable body: the only one it has
+    real3_t gradient[BODY_SLOTS], back[BODY_SLOTS];
+} given_t;
+
+#define NEW_GIVEN(table) given_t given_by_lanes; given_t *given = &given_by_lanes; given->bodies = table; given->used = 0
+#define GIVEN_ARGUMENT , given_t *given
+#define PASS_GIVEN , given
+#define GIVE(s, by) give(given, s, by)
+#define YIELD_LANES(s, x, n) (BODY_OF(s) < 0 ? (real)1.0f : 1.0f / (1.0f + body_way_lanes(given->bodies + BODY_OF(s) * BODY_COLUMNS, 18, x, n)))
+#define LANE_YIELD(s, x, n) yielding(given->bodies, s, x, n)
+
+FORCE_INLINE int given_slot(given_t *g, int body)
+{
+    int k = 0;
+    while (k < g->used && g->body[k] != body) ++k;
+    if (k < g->used) return k;
+    if (k == BODY_SLOTS) return BODY_SLOTS - 1;
+    const real3_t none = {(real)0.0f, (real)0.0f, (real)0.0f};
+    g->used = k + 1;
+    g->body[k] = body;
+    g->gradient[k] = g->back[k] = none;
+    return k;
+}
+
+FORCE_INLINE void add_times(real3_t *sum, real by, real3_t v)
+{
+    sum->x += by * v.x; sum->y += by * v.y; sum->z += by * v.z;
+}
+
+FORCE_INLINE void give(given_t *g, __global const float *s, real3_t by)
+{
+    if (BODY_OF(s) >= 0) add_times(g->back + given_slot(g, BODY_OF(s)), (real)-1.0f, by);
+}
+
+FORCE_INLINE void note_lanes(given_t *g, __global const float *s, real left, real3_t own, real room, real3_t unmended, const real3_t *mended)
+{
+    for (int k = 0; k < g->used; ++k) { g->gradient[k].x *= left; g->gradient[k].y *= left; g->gradient[k].z *= left; }
+    if (BODY_OF(s) < 0 || !ANY_LANE(left != 1.0f)) return;
+    const int k = given_slot(g, BODY_OF(s));
+    g->row[k] = s;
+    add_times(g->gradient + k, room, own);
+    if (!mended) return;
+    add_times(g->back + k, (real)1.0f, unmended);
+    add_times(g->back + k, (real)-1.0f, *mended);
+}
+
+FORCE_INLINE real body_way_lanes(__global const float *b, int first, real3_t x, real3_t g)
+{
+    const real3_t a = {x.x - b[0], x.y - b[1], x.z - b[2]};
+    const real3_t t = {a.y * g.z - a.z * g.y, a.z * g.x - a.x * g.z, a.x * g.y - a.y * g.x};
+    const real tx = b[3] * t.x + b[4] * t.y + b[5] * t.z, ty = b[6] * t.x + b[7] * t.y + b[8] * t.z, tz = b[9] * t.x + b[10] * t.y + b[11] * t.z;
+    return ABSOLUTE(g.x) * b[first] + ABSOLUTE(g.y) * b[first + 1] + ABSOLUTE(g.z) * b[first + 2]
+         + ABSOLUTE(tx) * b[first + 3] + ABSOLUTE(ty) * b[first + 4] + ABSOLUTE(tz) * b[first + 5];
+}
+
+// B_i: how far bodies yield to the pressure of a particle and of all others with it.
+FORCE_INLINE real pressure_yield(given_t *given, real3_t x)
+{
+    real way = (real)0.0f;
+    for (int k = 0; k < given->used; ++k) {
+        const real3_t g = given->gradient[k];
+        if (DEFORMS(given->row[k])) {
+            const real square = g.x * g.x + g.y * g.y + g.z * g.z;
+            FOR_LANES if (LANE_OF(square) > 0.0f)
+                LANE_OF(way) += root_of(LANE_OF(square)) * vertex_way(given->row[k], (float3)(LANE_OF(x.x), LANE_OF(x.y), LANE_OF(x.z))).x;
+        } else {
+            way += body_way_lanes(given->bodies + given->body[k] * BODY_COLUMNS, 12, x, g);
+        }
+    }
+    return way;
+}
+
+// As store_reaction; mass: of the lanes.
+FORCE_INLINE void store_given(given_t *given, __global float4 *back_out, uint stride, real mass, uint count)
+{
+    FOR_LANES {
+        const uint i = LANE_PARTICLE;
+        if (i >= count) continue;
+        for (int k = 0; k < given->used; ++k) {
+            const real3_t b = given->back[k];
+            back_out[k * stride + i] = (float4)(LANE_OF(mass) * (float3)(LANE_OF(b.x), LANE_OF(b.y), LANE_OF(b.z)), (float)given->body[k]);
+        }
+        if (given->used < BODY_SLOTS) back_out[given->used * stride + i] = NO_REACTION;
+    }
+}
+#else
+#define NEW_GIVEN(table)
+#define GIVEN_ARGUMENT
+#define PASS_GIVEN
+#define GIVE(s, by)
+#define YIELD_LANES(s, x, n) (real)1.0f
+#define LANE_YIELD(s, x, n) 1.0f
 #endif
 
 // Two neighbours along x, each with both its numbers, lie side by side: a load for each lane.
@@ -157,20 +262,86 @@ FORCE_INLINE void add_share(share_t *all, real left, real3_t own)
 }
 
 // One lane of a solid of any kind.
-FORCE_INLINE void add_lane_share(
-    __global const float *s, __global const float4 *wall_in, uint lane, real3_t x, real inverse_h, share_t *all, real3_t *correction)
+FORCE_INLINE void lane_room(
+    __global const float *s, __global const float4 *wall_in, uint lane, real3_t x, real inverse_h, real *left, real3_t *own, real3_t *correction)
 {
     float3 by = (float3)(0.0f);
     if (correction) by = (float3)(LANE_OF(correction->x), LANE_OF(correction->y), LANE_OF(correction->z));
     const float3 at = (float3)(LANE_OF(x.x), LANE_OF(x.y), LANE_OF(x.z));
     const float4 one = solid_share(s, wall_in, at, LANE_OF(inverse_h), correction ? &by : 0);
-    const float left = 1.0f - one.w, room = LANE_OF(all->room);
-    LANE_OF(all->gradient.x) = LANE_OF(all->gradient.x) * left + one.x * room;
-    LANE_OF(all->gradient.y) = LANE_OF(all->gradient.y) * left + one.y * room;
-    LANE_OF(all->gradient.z) = LANE_OF(all->gradient.z) * left + one.z * room;
-    LANE_OF(all->room) = room * left;
+    LANE_OF((*left)) = 1.0f - one.w;
+    LANE_OF(own->x) = one.x; LANE_OF(own->y) = one.y; LANE_OF(own->z) = one.z;
     if (!correction) return;
     LANE_OF(correction->x) = by.x; LANE_OF(correction->y) = by.y; LANE_OF(correction->z) = by.z;
+}
+
+// A correction by the fluid along the wall whose distance grows by g.
+FORCE_INLINE void mend_along(real3_t g, real shear, real3_t *correction)
+{
+    const real square = g.x * g.x + g.y * g.y + g.z * g.z, along = along_wall_lanes(shear);
+    const real across = g.x * correction->x + g.y * correction->y + g.z * correction->z;
+    const real normal = (1.0f - along) * (square > 1e-20f ? across / square : (real)0.0f);
+    correction->x = along * correction->x + normal * g.x;
+    correction->y = along * correction->y + normal * g.y;
+    correction->z = along * correction->z + normal * g.z;
+}
+
+// ---- solid boxes ----
+// block_axis of solids.cl: `room` is the box's share.
+FORCE_INLINE axis_t block_axis_lanes(__global const float4 *wall_in, real at, float half_size, real h, real inverse_h)
+{
+    axis_t axis = {(real)1.0f, (real)0.0f, (real)0.0f};
+    const real off = MAX(at, -at);
+    if (!ANY_LANE(half_size - off < h)) return axis;  // deep between both faces
+    const half_space_t nearer = half_space_lanes(wall_in, off - half_size, inverse_h);
+    axis.room = nearer.fill;
+    axis.slope = nearer.slope;
+    if (ANY_LANE(half_size + off < h)) {
+        const half_space_t other = half_space_lanes(wall_in, half_size + off, inverse_h);
+        axis.room -= other.fill;
+        axis.slope -= other.slope;
+    }
+    axis.slope = at < 0.0f ? -axis.slope : axis.slope;
+    return axis;
+}
+
+// box_distance of solids.cl, in the world.
+FORCE_INLINE wall_t block_wall(__global const float *s, real3_t at)
+{
+    const real qx = MAX(at.x, -at.x) - s[5], qy = MAX(at.y, -at.y) - s[6], qz = MAX(at.z, -at.z) - s[7];
+    const real ox = MAX(qx, (real)0.0f), oy = MAX(qy, (real)0.0f), oz = MAX(qz, (real)0.0f);
+    const real inner = MAX(qx, MAX(qy, qz)), d = root(MAX(ox * ox + oy * oy + oz * oz, (real)1e-30f)), inverse = 1.0f / d;
+    const lanes_mask outside = inner > 0.0f, first = (qx >= qy) & (qx >= qz), second = !first & (qy >= qz);
+    const real one = (real)1.0f, none = (real)0.0f;
+    real3_t n = {outside ? ox * inverse : first ? one : none, outside ? oy * inverse : second ? one : none,
+                 outside ? oz * inverse : (first | second) ? none : one};
+    n.x = at.x < 0.0f ? -n.x : n.x;
+    n.y = at.y < 0.0f ? -n.y : n.y;
+    n.z = at.z < 0.0f ? -n.z : n.z;
+    const wall_t w = {outside ? d : inner, to_world_lanes(s, n)};
+    return w;
+}
+
+FORCE_INLINE lanes_mask block_within(__global const float *s, real3_t at, real distance)
+{
+    return (MAX(at.x, -at.x) - s[5] < distance) & (MAX(at.y, -at.y) - s[6] < distance) & (MAX(at.z, -at.z) - s[7] < distance);
+}
+
+FORCE_INLINE real block_room(
+    __global const float *s, __global const float4 *wall_in, real3_t x, real h, real inverse_h, real3_t *own, real3_t *correction)
+{
+    const real3_t at = in_container(s, x);
+    if (!ANY_LANE(block_within(s, at, h))) return (real)1.0f;
+    const axis_t a = block_axis_lanes(wall_in, at.x, s[5], h, inverse_h);
+    const axis_t b = block_axis_lanes(wall_in, at.y, s[6], h, inverse_h);
+    const axis_t d = block_axis_lanes(wall_in, at.z, s[7], h, inverse_h);
+    const real3_t steep = {a.slope * b.room * d.room, a.room * b.slope * d.room, a.room * b.room * d.slope};
+    *own = to_world_lanes(s, steep);
+    if (correction) {
+        const wall_t w = block_wall(s, at);
+        mend_along(w.gradient, half_space_lanes(wall_in, w.distance, inverse_h).shear, correction);
+    }
+    return 1.0f - a.room * b.room * d.room;
 }
 
 // Pressure asks how far lanes are from a field, and the correction after it asks the same at the same places: what the first finds
@@ -200,25 +371,20 @@ FORCE_INLINE wall_t field_wall(__global const float *s, real3_t x, real h, real 
     return w;
 }
 
-FORCE_INLINE void add_field_share(
-    __global const float *s, __global const float4 *wall_in, wall_t w, real3_t x, real h, real inverse_h, share_t *all, real3_t *correction)
+FORCE_INLINE real field_room(
+    __global const float *s, __global const float4 *wall_in, wall_t w, real3_t x, real h, real inverse_h, real3_t *own, real3_t *correction)
 {
-    if (!ANY_LANE(w.distance < h)) return;
+    if (!ANY_LANE(w.distance < h)) return (real)1.0f;
     const lanes_mask unseen = w.distance == UNSEEN;
     const half_space_t wall = half_space_lanes(wall_in, unseen ? h : w.distance, inverse_h);
-    const real3_t g = w.gradient, own = {wall.slope * g.x, wall.slope * g.y, wall.slope * g.z};
-    add_share(all, 1.0f - wall.fill, own);
-    if (correction) {
-        const real square = g.x * g.x + g.y * g.y + g.z * g.z, along = along_wall_lanes(wall.shear);
-        const real across = g.x * correction->x + g.y * correction->y + g.z * correction->z;
-        const real normal = (1.0f - along) * (square > 1e-20f ? across / square : (real)0.0f);
-        correction->x = along * correction->x + normal * g.x;
-        correction->y = along * correction->y + normal * g.y;
-        correction->z = along * correction->z + normal * g.z;
-    }
+    const real3_t g = w.gradient;
+    real left = 1.0f - wall.fill;
+    own->x = wall.slope * g.x; own->y = wall.slope * g.y; own->z = wall.slope * g.z;
+    if (correction) mend_along(g, wall.shear, correction);
     if (ANY_LANE(unseen)) {
-        FOR_LANES if (FLAG_OF(unseen)) add_lane_share(s, wall_in, lane, x, inverse_h, all, correction);
+        FOR_LANES if (FLAG_OF(unseen)) lane_room(s, wall_in, lane, x, inverse_h, &left, own, correction);
     }
+    return left;
 }
 
 // ---- all solids ----
@@ -239,33 +405,43 @@ FORCE_INLINE uint solids_within(uint near, uint known, real clear, real reach) {
 // and lowers `clear` to how far lanes are from fields at least; with one, mends that, and takes what was kept.
 FORCE_INLINE real walls_share(
     __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, real3_t x, real h, real inverse_h,
-    __global float4 *kept, real *clear, real3_t *gradient, real3_t *correction)
+    __global float4 *kept, real *clear, real3_t *gradient, real3_t *correction GIVEN_ARGUMENT)
 {
     uint fields = 0;
-    share_t all = {(real)1.0f, {(real)0.0f, (real)0.0f, (real)0.0f}};
+    const real3_t none = {(real)0.0f, (real)0.0f, (real)0.0f};
+    share_t all = {(real)1.0f, none};
     for (uint c = 0; c < solid_count; ++c) {
         if (!IS_NEAR(near, c)) continue;
         __global const float *s = solids + c * SOLID_COLUMNS;
+        real left = (real)1.0f;
+        real3_t own = none;
+#if BODIES
+        const real3_t unmended = correction ? *correction : none;
+#endif
         if (IS_CONTAINER(s)) {
-            real3_t own;
-            const real left = container_room(s, wall_in, x, h, inverse_h, &own, correction);
-            add_share(&all, left, own);
-        } else if ((int)s[0] == FIELD) {
+            left = container_room(s, wall_in, x, h, inverse_h, &own, correction);
+        } else if (IS_BLOCK(s)) {
+            left = block_room(s, wall_in, x, h, inverse_h, &own, correction);
+        } else if (IS_FIELD(s)) {
             const wall_t w = correction && !fields ? kept_wall(kept) : field_wall(s, x, h, clear);
             if (!correction && !fields) keep_wall(w, kept);
-            add_field_share(s, wall_in, w, x, h, inverse_h, &all, correction);
+            left = field_room(s, wall_in, w, x, h, inverse_h, &own, correction);
             fields = 1;
         } else {
             const lanes_mask within = distance_bound(s, x.x, x.y, x.z, h) < h;
-            FOR_LANES if (FLAG_OF(within)) add_lane_share(s, wall_in, lane, x, inverse_h, &all, correction);
+            FOR_LANES if (FLAG_OF(within)) lane_room(s, wall_in, lane, x, inverse_h, &left, &own, correction);
         }
+#if BODIES
+        note_lanes(given, s, left, own, all.room, unmended, correction);
+#endif
+        add_share(&all, left, own);
     }
     *gradient = all.gradient;
     return 1.0f - all.room;
 }
 
 // hold_back of solids.cl, from `from` to `to`.
-FORCE_INLINE real3_t hold_back_lanes(__global const float *solids, uint solid_count, uint near, real3_t from, real3_t to, real radius)
+FORCE_INLINE real3_t hold_back_lanes(__global const float *solids, uint solid_count, uint near, real3_t from, real3_t to, real radius GIVEN_ARGUMENT)
 {
     const real wx = to.x - from.x, wy = to.y - from.y, wz = to.z - from.z;
     const lanes_mask long_way = wx * wx + wy * wy + wz * wz >= 0.25f * radius * radius;
@@ -276,13 +452,19 @@ FORCE_INLINE real3_t hold_back_lanes(__global const float *solids, uint solid_co
         const float3 way = (float3)(LANE_OF(wx), LANE_OF(wy), LANE_OF(wz));
         NEW_REACTION(0);
         const float3 held = at + hold_back(solids, solid_count, near, at, way, LANE_OF(radius) PASS_REACTION);
+#if BODIES
+        for (int k = 0; k < reaction->used; ++k) {
+            real3_t *back = given->back + given_slot(given, reaction->body[k]);
+            LANE_OF(back->x) += reaction->back[k].x; LANE_OF(back->y) += reaction->back[k].y; LANE_OF(back->z) += reaction->back[k].z;
+        }
+#endif
         LANE_OF(to.x) = held.x; LANE_OF(to.y) = held.y; LANE_OF(to.z) = held.z;
     }
     return to;
 }
 
 // Where particles have to go to be `distance` off the solids near a cluster.
-FORCE_INLINE real3_t put_off_walls(__global const float *solids, uint solid_count, uint near, real3_t x, real distance)
+FORCE_INLINE real3_t put_off_walls(__global const float *solids, uint solid_count, uint near, real3_t x, real distance GIVEN_ARGUMENT)
 {
     for (uint c = 0; c < solid_count; ++c) {
         if (!IS_NEAR(near, c)) continue;
@@ -291,28 +473,45 @@ FORCE_INLINE real3_t put_off_walls(__global const float *solids, uint solid_coun
             x = put_inside(s, x, distance);
             continue;
         }
-        lanes_mask within;
-        if ((int)s[0] == FIELD) {
-            within = row_clearance_lanes(s, x) < distance;
-#if IGNORED_AXIS < 0
+        real3_t by = {(real)0.0f, (real)0.0f, (real)0.0f};
+        lanes_mask within;  // what is asked lane by lane
+        if (IS_BLOCK(s)) {
+            const real3_t at = in_container(s, x);
+            within = block_within(s, at, distance);
             if (!ANY_LANE(within)) continue;
+            const wall_t w = block_wall(s, at);
+            const real off = YIELD_LANES(s, x, w.gradient) * (distance - MIN(w.distance, distance));
+            by.x = off * w.gradient.x; by.y = off * w.gradient.y; by.z = off * w.gradient.z;
+            within = (lanes_mask)(0);
+        } else if (IS_FIELD(s)) {
+            within = row_clearance_lanes(s, x) < distance;
+            if (!ANY_LANE(within)) continue;
+#if IGNORED_AXIS < 0
             const wall_t w = sample_row_lanes(s, DISTANCE, x, within, distance);
-            const real3_t g = w.gradient;
             within = w.distance == UNSEEN;
-            const real square = g.x * g.x + g.y * g.y + g.z * g.z, off = distance - MIN(w.distance, distance);
-            const real by = (within | (square <= 1e-20f)) ? (real)0.0f : off / root(MAX(square, (real)1e-20f));
-            x.x += by * g.x; x.y += by * g.y; x.z += by * g.z;
+            const real square = w.gradient.x * w.gradient.x + w.gradient.y * w.gradient.y + w.gradient.z * w.gradient.z;
+            const real per = (within | (square <= 1e-20f)) ? (real)0.0f : 1.0f / root(MAX(square, (real)1e-20f));
+            const real3_t n = {per * w.gradient.x, per * w.gradient.y, per * w.gradient.z};
+            const real off = YIELD_LANES(s, x, n) * (distance - MIN(w.distance, distance));
+            by.x = within ? (real)0.0f : off * n.x; by.y = within ? (real)0.0f : off * n.y; by.z = within ? (real)0.0f : off * n.z;
 #endif
         } else {
             within = distance_bound(s, x.x, x.y, x.z, distance) < distance;
+            if (!ANY_LANE(within)) continue;
         }
-        if (!ANY_LANE(within)) continue;
-        FOR_LANES {
-            if (!FLAG_OF(within)) continue;
-            float3 n;
-            const float off = LANE_OF(distance) - solid_distance(s, (float3)(LANE_OF(x.x), LANE_OF(x.y), LANE_OF(x.z)), &n);
-            if (off > 0.0f) { LANE_OF(x.x) += off * n.x; LANE_OF(x.y) += off * n.y; LANE_OF(x.z) += off * n.z; }
+        if (ANY_LANE(within)) {
+            FOR_LANES {
+                if (!FLAG_OF(within)) continue;
+                float3 n;
+                const float3 at = (float3)(LANE_OF(x.x), LANE_OF(x.y), LANE_OF(x.z));
+                const float off = LANE_OF(distance) - solid_distance(s, at, &n);
+                if (off <= 0.0f) continue;
+                const float3 way = LANE_YIELD(s, at, n) * off * n;
+                LANE_OF(by.x) = way.x; LANE_OF(by.y) = way.y; LANE_OF(by.z) = way.z;
+            }
         }
+        x.x += by.x; x.y += by.y; x.z += by.z;
+        GIVE(s, by);
     }
     return x;
 }

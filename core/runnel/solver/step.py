@@ -214,13 +214,16 @@ class _Coupling:
         self._slope = np.asarray(model.calibration.wall_slope, np.float64)
 
     def place(self) -> None:
-        """Solids where the step, as it stands, takes them."""
+        """Solids where the step, as it stands, takes them; and the table of bodies."""
+        self._set_table()
+        self._place_solids()
+
+    def _place_solids(self) -> None:
         rows, solid_fields = self._fields.solids, self._fields.solid_fields
         if self._bodies is not None:
             rows = self._bodies.rows(rows)
         if self._soft is not None:
             rows, solid_fields = self._soft.rows(rows), self._soft.fields(solid_fields)
-        self._set_table()
         self._backend.set_solids(rows, solid_fields)
 
     def _set_table(self) -> None:
@@ -278,8 +281,8 @@ class _Coupling:
                 if sums.any():
                     take(sums)
                     moved = True
-            if moved:
-                self.place()
+            if moved:  # the table stays: pushes do not change it
+                self._place_solids()
 
 
 def _solve_density(

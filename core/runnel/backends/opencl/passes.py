@@ -24,9 +24,9 @@ from ..base import (
     can_be_passed,
     fastest_point,
     field_bits,
-    is_container,
     may_hold,
     near_bit,
+    tells,
 )
 from .program import (
     CLUSTER,
@@ -88,10 +88,12 @@ class OpenCLBackend(DeviceState):
         self._tension = 1.0
         self._rest_speed = 0.0
         self._solid_count = 0
+        self._telling = 0  # bits of solids whose share in the density tells that they are near
+        self._kinds = np.full((1, 4), np.nan, np.float32)  # of solids, what tells one from another
         self._body_count, self._body_bits = 0, 0  # bits as in `near`
         self._flows: dict[int, Flow] = {}  # on the device, by id()
         self._around: tuple[Any, int] | None = None  # clusters near deformables, their rows
-        self._acted: tuple[str, int, bool] = ("x", 0, True)  # last pass: places, slots, everywhere
+        self._acted = 0, True  # last pass: slots of a particle, whether ahead of the neighbours
         self._passable = False  # any of the solids, by what is fast
         self._stopped = False  # whether the step has looked for that
         self.list_used = 0
@@ -180,17 +182,20 @@ class OpenCLBackend(DeviceState):
             self._reach = h
 
     def set_solids(self, solids: NDArray[np.float32], fields: Sequence[SparseField] = ()) -> None:
-        self._solid_count = len(solids)
         self._place_solids("solids", solids, fields)
-        self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
         self._given = solids, fields
-        self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(solids[:, BODY] > 0)})
-        others = {near_bit(int(s)) for s in np.flatnonzero(~is_container(solids))}
-        self._container_bits = 0x7FFFFFFF & ~sum(others)
-        holds = may_hold(solids)
-        self._holding_bits = sum({near_bit(int(s)) for s in np.flatnonzero(holds)})
-        self._field_bits = field_bits(solids)
+        kinds = solids[:, [0, 1, 4, 28, BODY]]
+        if np.array_equal(kinds, self._kinds):  # bodies only move
+            return
+        self._kinds = kinds
+        self._solid_count = len(solids)
+        self._passable = bool(len(solids)) and bool(can_be_passed(solids).any())
+        self._holding_bits = sum({near_bit(int(s)) for s in np.flatnonzero(may_hold(solids))})
+        # Beside bodies it is not told which fields are clear: what passes keep of fields is of the
+        # first one, which has to be the same in both.
+        self._field_bits = 0 if (solids[:, BODY] > 0).any() else field_bits(solids)
         self._body_of = solids[:, BODY].copy()
+        self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > 0)})
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
         if len(bodies) != self._body_count:
@@ -218,18 +223,17 @@ class OpenCLBackend(DeviceState):
         return self._body_sums()
 
     def reactions(self) -> NDArray[np.float64]:
-        places, slots, everywhere = self._acted
+        slots, _ = self._acted
         if not slots:
             return np.zeros((self._body_count, 6))
         self._run(
             self._program(),
             "sum_reactions",
             self.tiles if self._rows else 0,
-            *self._take(f"{places} back near bodies body_sums"),
+            *self._take("x back near bodies body_sums"),
             u32(self._body_count),
             u32(self._body_bits),
             u32(slots),
-            u32(everywhere),
             u32(self._rows),
             u32(self.capacity),
             u32(self.tiles),
@@ -238,22 +242,15 @@ class OpenCLBackend(DeviceState):
         return self._body_sums()[:, :6]
 
     def contributions(self, first: int) -> Contributions:
-        _, slots, everywhere = self._acted
+        slots, ahead = self._acted
         if not slots or not self._rows:
             return NO_CONTRIBUTIONS
-        if everywhere:  # ahead of the neighbours
-            back = self._fetch("back", np.float32, 4)
-            rows = np.flatnonzero(back[:, 3] >= first)
-            if not len(rows):
-                return NO_CONTRIBUTIONS
-            back = back[None, rows]
-            x, v = (self._fetch(name, np.float32, 4)[rows, :3] for name in ("x", "v"))
-            at = x.astype(np.float64) + self._dt * v
-        else:
-            back = self._gather("back", first, slots)
-            at = self._gather("xp", first)[0, :, :3].astype(np.float64)
-        known = np.logical_and.accumulate(back[..., 3] >= 0, axis=0)  # later ones are old
-        slot, row = np.nonzero(known & (back[..., 3] >= first))
+        back = self._gather("back", first, slots)
+        at = self._gather("x" if ahead else "xp", first)[0, :, :3].astype(np.float64)
+        if ahead:
+            at += self._dt * self._gather("v", first)[0, :, :3]
+        # Slots are those of clusters: most particles are not at all of their bodies.
+        slot, row = np.nonzero((back[..., 3] >= first) & back[..., :3].any(axis=2))
         chosen = back[slot, row].astype(np.float64)
         return Contributions(chosen[:, 3].astype(np.int64), at[row], chosen[:, :3])
 
@@ -353,11 +350,11 @@ class OpenCLBackend(DeviceState):
         )
 
     def stop_at_solids(self) -> None:
-        self._acted = ("x", 0, True)
+        self._acted = 0, True
         if not self._passable or self._dt <= 0:
             return
         self._stopped = True
-        self._acted = ("x", 1, True)
+        self._acted, self._around = (1, True), None
         self._run(
             self._program(),
             "stop_at_solids",
@@ -365,7 +362,7 @@ class OpenCLBackend(DeviceState):
             *self._of_bodies("fluids"),
             *self._take("material x v solids"),
             u32(self._solid_count),
-            *self._of_bodies("bodies back"),
+            *self._of_bodies("bodies back near"),
             u32(self._rows),
             f32(self._dt),
             f32(fastest_point(*self._given)),
@@ -402,6 +399,8 @@ class OpenCLBackend(DeviceState):
         self._build_lists(program, grid, above)
         self._around = None
         self._known_bits = 0
+        silent = np.flatnonzero(~tells(self._given[0], max(self._radii)))
+        self._telling = 0x7FFFFFFF & ~sum({near_bit(int(s)) for s in silent})
 
     def _extent(self) -> tuple[list[int], int]:
         """Lowest cell and the bits per axis of all predicted positions."""
@@ -558,7 +557,6 @@ class OpenCLBackend(DeviceState):
                 "material xp pressure fluid_fill fill xp2 index2 list list_range near solids"
             ),
             u32(self._solid_count),
-            u32(0x7FFFFFFF & ~self._body_bits),
             u32(self._field_bits),
             u32(self._known_bits),
             *self._of_bodies("bodies"),
@@ -612,30 +610,29 @@ class OpenCLBackend(DeviceState):
                 "material xp pressure fluid_fill fill xp2 push index2 list list_range near solids"
             ),
             u32(self._solid_count),
-            u32(0x7FFFFFFF & ~self._body_bits),
-            u32(self._container_bits),
+            u32(self._telling),
             u32(self._known_bits),
-            *self._of_bodies("bodies back", u32(self.capacity)),
+            *self._of_bodies("bodies back", u32(self.capacity), u32(self._body_bits)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
             u32(first),
         )
         b["xp"], b["xp2"] = b["xp2"], b["xp"]
-        self._acted = ("x", BODY_SLOTS, False)
+        self._acted = BODY_SLOTS, False
 
     def update_velocities(self) -> None:
         self._run_lanes(
             "update_velocities",
             *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),
-            *self._of_bodies("bodies fluids back", u32(self.capacity)),
+            *self._of_bodies("bodies fluids back", u32(self.capacity), u32(self._body_bits)),
             u32(self._holding_bits),
             u32(self._rows),
             f32(self._dt),
             f32(self._rest_speed),
             u32(self._stopped),
         )
-        self._acted = ("x", BODY_SLOTS, False)
+        self._acted = BODY_SLOTS, False
 
     def apply_viscosity(self) -> None:
         b, passes = self._buffers, self.model.viscosity_passes
