@@ -14,6 +14,7 @@ import bpy
 import numpy as np
 
 _POINTS = {"co": 2, "handle_left": 2, "handle_right": 2, "interpolation": 1}
+KEYED = "runnel_keyed"  # on objects whose simulated motion became keyframes: delta transforms
 _BASIS = ("location", "rotation_euler", "rotation_quaternion", "rotation_axis_angle", "scale")
 
 
@@ -23,6 +24,11 @@ def curves(action: Any) -> list[Any]:
         strips = [strip for layer in action.layers for strip in layer.strips]
         return [curve for strip in strips for bag in strip.channelbags for curve in bag.fcurves]
     return list(getattr(action, "fcurves", ()))
+
+
+def is_simulated(item: bpy.types.ID, curve: Any) -> bool:
+    """Whether a curve is the motion out of a cache, not the artist's own."""
+    return KEYED in item and curve.data_path.startswith("delta_")
 
 
 def followed(objects: Iterable[bpy.types.Object]) -> list[bpy.types.ID]:
@@ -70,7 +76,8 @@ def state(item: bpy.types.ID) -> list[Any]:
     """What decides how something moves: curves, drivers, and the place of what has none."""
     data, parts, played = item.animation_data, [item.name], []
     if data is not None:
-        played = curves(data.action)
+        played = [curve for curve in curves(data.action) if not is_simulated(item, curve)]
+    if data is not None and (played or data.drivers or data.nla_tracks):
         parts += [str(getattr(data, "action_slot_handle", "")), data.use_nla]
         parts += [_curve(curve) for curve in played]
         parts += [[_curve(curve), _driver(curve.driver)] for curve in data.drivers]

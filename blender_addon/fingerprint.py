@@ -20,6 +20,7 @@ from runnel.params import Fluid, Output, Solver
 from runnel.scene import Scene
 
 from . import animation, properties, roles
+from .deliver.objects import metres_per_unit
 from .knobs import SECTIONS
 
 _FRESH = 1.0  # s that a look holds
@@ -61,7 +62,7 @@ def changed(system: Any) -> bool:
 def of(system: Any) -> str:
     """Digest of a system's settings and objects."""
     scene = system.id_data
-    metres = properties.metres_per_unit(scene)
+    metres = metres_per_unit(scene)
     first, _ = system.frame_range()  # a longer shot goes on with the same cache
     parts: list[Any] = [
         [first, scene.render.fps, scene.render.fps_base, metres, scene.use_gravity],

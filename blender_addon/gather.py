@@ -23,6 +23,7 @@ from runnel.scene import Scene
 
 from . import forces, meshes, properties, roles, takes
 from .deliver import bodies
+from .deliver.objects import metres_per_unit
 from .meshes import Piece
 from .tracks import Track, rotation
 
@@ -72,7 +73,7 @@ class Gatherer:
         self.folder = folder
         self.first, self.last = frames or system.frame_range()
         self._next = self.first
-        self.metres = properties.metres_per_unit(scene)
+        self.metres = metres_per_unit(scene)
         self.tracks = {
             obj.name: Track(obj, folder, self.metres, spacing_of(obj, system) * self.metres)
             for obj in roles.members(system)

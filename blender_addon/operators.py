@@ -86,7 +86,8 @@ class RUNNEL_OT_bake(bpy.types.Operator):
         task = bake.task(self._uid)
         if task is None or task.ended:
             return self._over(context, task)
-        if event.type == "ESC" and event.value == "PRESS":
+        playing = getattr(context.screen, "is_animation_playing", False)
+        if event.type == "ESC" and event.value == "PRESS" and not playing:  # that is ended first
             task.stop()
             return self._over(context, task)
         if event.type == "TIMER":

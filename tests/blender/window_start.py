@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import bpy
 
@@ -18,7 +20,52 @@ FOLDER = Path(os.environ["RUNNEL_WINDOW_FOLDER"])
 sys.path[:0] = [str(ROOT), str(ROOT / "core")]
 
 import blender_addon  # noqa: E402
-from blender_addon import bake, preflight  # noqa: E402
+from blender_addon import bake, operators, panels, preflight  # noqa: E402
+from blender_addon.deliver import playback  # noqa: E402
+
+# What of the waiting is the add-on's [s]: how long it held Blender at most without a break, and
+# from when to when it dealt with Esc.
+OURS: dict[str, Any] = {"held": 0.0, "esc": None}
+
+
+def watch() -> None:
+    """Time all that Blender's main thread runs of the add-on while a bake goes on."""
+    inner = operators.RUNNEL_OT_bake.modal
+
+    def modal(self: Any, context: Any, event: Any) -> Any:
+        start = time.monotonic()
+        result = timed(inner)(self, context, event)
+        if event.type == "ESC" and event.value == "PRESS":
+            OURS["esc"] = [start, time.monotonic()]
+        return result
+
+    operators.RUNNEL_OT_bake.modal = modal
+    for module, name in ((bake, "_tick"), (preflight, "_tick"), (playback, "refresh")):
+        setattr(module, name, timed(getattr(module, name)))
+    for cls in panels.CLASSES:
+        if hasattr(cls, "draw"):
+            cls.draw = two_arguments(timed(cls.draw))
+    panels.draw_status = two_arguments(timed(panels.draw_status))
+
+
+def timed(inner: Any) -> Any:
+    def outer(*arguments: Any, **named: Any) -> Any:
+        start = time.monotonic()
+        try:
+            return inner(*arguments, **named)
+        finally:
+            OURS["held"] = max(OURS["held"], time.monotonic() - start)
+
+    return outer
+
+
+def two_arguments(inner: Any) -> Any:
+    """Blender counts the arguments of what it calls."""
+
+    def draw(self: Any, context: Any) -> None:
+        inner(self, context)
+
+    return draw
 
 
 def set_the_table() -> None:
@@ -84,6 +131,7 @@ def tell() -> float:
         "sidebar": region("VIEW_3D", "UI"),
         "status_bar": region("STATUSBAR", "HEADER"),
         "frame": window.scene.frame_current,
+        "ours": OURS,
         "active": window.view_layer.objects.active.name,
         "systems": systems,
     }
@@ -98,6 +146,7 @@ def tell() -> float:
 
 
 def start() -> None:
+    watch()
     blender_addon.register()
     set_the_table()
     bpy.app.timers.register(tell, persistent=True)
