@@ -42,6 +42,8 @@ def followed(objects: Iterable[bpy.types.Object]) -> list[bpy.types.ID]:
         found[key] = item
         if isinstance(item, bpy.types.Object):
             waiting += _leads_to(item)
+        elif isinstance(item, bpy.types.NodeTree):
+            waiting += _in_nodes(item)
         waiting.append(getattr(item, "shape_keys", None))
     return list(found.values())
 
@@ -60,16 +62,43 @@ def _leads_to(obj: bpy.types.Object) -> Iterator[Any]:
 
 
 def _objects_in(item: Any) -> Iterator[Any]:
-    """Objects that a modifier or constraint names, also as an input of nodes."""
+    """Objects and groups of nodes that a modifier or constraint names, or has as an input."""
     pointers = [p.identifier for p in item.bl_rna.properties if p.type == "POINTER"]
     values = [getattr(item, name, None) for name in pointers]
     if item.bl_rna.identifier == "NodesModifier":
-        values += [item[key] for key in item.keys()]
+        values += node_inputs(item).values()
+    yield from _leading(values)
+
+
+def _leading(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
-        if isinstance(value, bpy.types.Object):
+        if isinstance(value, bpy.types.Object | bpy.types.NodeTree):
             yield value
         elif isinstance(value, bpy.types.Collection):
             yield from value.all_objects
+
+
+def node_inputs(modifier: Any) -> dict[str, Any]:
+    """Inputs of a modifier of nodes by their paths; they have types of their own since 5.2."""
+    start = modifier.path_from_id()
+    held = getattr(modifier, "properties", None)
+    if held is None:
+        return {f'{start}["{key}"]': modifier[key] for key in modifier.keys()}
+    names = [p.identifier for p in held.inputs.bl_rna.properties if p.type == "POINTER"]
+    found = {}
+    for name in names:
+        socket = getattr(held.inputs, name)
+        for part in ("value", "type", "attribute_name"):
+            if hasattr(socket, part):
+                found[f"{start}.properties.inputs.{name}.{part}"] = getattr(socket, part)
+    return found
+
+
+def _in_nodes(tree: bpy.types.NodeTree) -> Iterator[Any]:
+    """Objects and other groups that a group of nodes names."""
+    for node in tree.nodes:
+        values = [getattr(socket, "default_value", None) for socket in node.inputs]
+        yield from _leading([*values, getattr(node, "node_tree", None)])
 
 
 def state(item: bpy.types.ID) -> list[Any]:

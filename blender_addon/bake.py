@@ -167,6 +167,9 @@ class Task:
         except (RunnelError, OSError) as error:
             self._end([str(error)])
             return
+        except Exception as error:  # nobody would see it, and the bake would never end
+            self._end([f"The bake cannot start: {type(error).__name__}: {error}"])
+            return
         self.take = plan.take
         system.take, system.last_home = plan.take, str(self.home)
         arguments = ["run", str(path), "--out", str(self.home / plan.take), "--json"]
