@@ -344,7 +344,8 @@ def _repair(fix: str, obj: bpy.types.Object, scene: bpy.types.Scene) -> None:
     if fix == "shell":
         obj.runnel.collider.mode = "shell"
     elif fix == "smaller":
-        source, system = obj.runnel.source, scene.runnel.active_system()
+        source = obj.runnel.source
+        system = next(system for system in scene.runnel.systems if system.owns(obj))
         source.use_spacing, source.spacing = True, 0.5 * spacing_of(obj, system)
     elif fix == "emit_down":
         down = obj.matrix_world.to_3x3().normalized().inverted() @ scene.gravity.normalized()

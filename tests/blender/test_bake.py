@@ -303,6 +303,18 @@ def test_core_refusals_name_the_object(shot: Any) -> None:
     assert task_of(shot).blamed == "Water"
 
 
+def test_refusals_of_the_process_name_the_object_too(shot: Any) -> None:
+    """What shows only when the scene is filled."""
+    water = shot.data.objects["Water"]
+    water.scale = (0.1, 0.1, 0.1)
+    shot.ops.mesh.primitive_uv_sphere_add(radius=0.06, location=(0.4, 0, 0.5))
+    shot.context.object.name, shot.context.object.runnel.role = "Drop", "FLUID"
+    system_of(shot).spacing = 0.2
+    with pytest.raises(RuntimeError, match=r"'Drop'\.spacing"):
+        shot.ops.runnel.bake()
+    assert task_of(shot).blamed == "Drop"
+
+
 def test_two_systems_bake_side_by_side_and_bodies_start_from_rest(shot: Any) -> None:
     """The second one holds a crate that floats; its motion is no animation to the next bake."""
     from blender_addon import bake, properties
