@@ -63,6 +63,7 @@ class Task:
         self.message = ""
         self.errors: list[str] = []
         self.blamed = ""  # object that core's message is about
+        self.notes: list[str] = []  # what was seen on the way that the artist should know
         self.ended = False  # for the artist; the process of a bake that was stopped winds up
         # One that never came to a process of its own waited for another.
         self._before = before._before if before is not None and before.job is None else before
@@ -151,7 +152,7 @@ class Task:
 
     def _launch(self, export: Export) -> None:
         self._export = self._before = None
-        self._objects = export.objects
+        self._objects, self.notes = export.objects, [note.text for note in export.notes]
         system = self._system()
         try:
             scene = export.check()

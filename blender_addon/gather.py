@@ -197,6 +197,9 @@ class Builder:
         if track.bends:
             text = f"{obj.name!r} deforms; it counts as it is at the first frame."
             self._note("deforms", text, obj)
+        if obj.runnel.role == "SOFT" and track.moves:
+            text = f"{obj.name!r} moves by itself; the fluid has it where it is at the first frame."
+            self._note("moves", text, obj)
         make = {"source": self._source, "collider": self._collider, "sink": self._sink}
         key = roles.LISTS[obj.runnel.role]
         self._append(key, obj, {"name": track.part, **make[key](obj, track)})

@@ -58,7 +58,7 @@ class RUNNEL_OT_bake(bpy.types.Operator):
         if task.failed:
             self.report({"ERROR"}, "\n".join(task.errors))
             return {"CANCELLED"}
-        self.report({"INFO"}, task.message)
+        self.report({"INFO"}, " ".join([task.message, *task.notes]))
         return {"FINISHED"}
 
     def invoke(self, context: bpy.types.Context, event: Any) -> set[str]:

@@ -10,7 +10,7 @@ beside the cache; Blender plays that without us, motion blur included.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +31,7 @@ from .objects import metres_per_unit
 MODIFIER = "Runnel"
 MARK = "runnel_body"  # on objects that playback moves
 NAME = "runnel_body_name"  # the name it has in the cache, should the object be renamed
+Local = Callable[[int], Any]  # frame -> rows that lead into the object's own space
 _HEADER = struct.Struct("<12siiffi")  # of PC2: mark, version, points, first frame, step, samples
 
 
@@ -84,13 +85,18 @@ def _free_copies(system: Any, scene: bpy.types.Scene, table: Any, cache: Cache) 
             _let_go(item)
 
 
-def _own(item: dict[str, Any], time: float) -> tuple[Quaternion, Vector]:
-    """Where a body would be at a time [frames] by its own keyframes: its object is there."""
+def _motion(item: dict[str, Any]) -> Motion:
+    """What a body's object does by its own keyframes; its times are frames."""
     zero = (0.0, 0.0, 0.0)
     keys = tuple(Keyframe(**key) for key in item.get("motion", ()))
     place, turn = item.get("position", zero), item.get("rotation", zero)
     placed = SimpleNamespace(position=place, rotation=turn, scale=1.0, motion=keys)
-    pose = Motion(placed, fps=1.0, first_frame=0.0).pose(time)
+    return Motion(placed, fps=1.0, first_frame=0.0)
+
+
+def _own(item: dict[str, Any], time: float) -> tuple[Quaternion, Vector]:
+    """Where a body would be at a time [frames] by its own keyframes: its object is there."""
+    pose = _motion(item).pose(time)
     return Matrix(pose.rotation.tolist()).to_quaternion(), Vector(pose.translation)
 
 
@@ -254,22 +260,21 @@ def deform(system: Any, scene: bpy.types.Scene, cache: Cache, anew: bool) -> Non
         return
     bpy.context.view_layer.update()  # objects may be new
     table = _by_name(system, scene)
-    for name, (index, _) in wanted.items():
-        if name in table and _deform(table[name], scene, cache, index, anew):
+    for name, (index, part) in wanted.items():
+        local = _to_local(table[name], scene, _motion(part)) if name in table else None
+        if local is not None and _deform(table[name], cache, index, local, anew):
             _mark(table[name], system, name)
     _free_copies(system, scene, table, cache)
     _written[system.uid] = state
 
 
-def _deform(
-    item: bpy.types.Object, scene: bpy.types.Scene, cache: Cache, index: int, anew: bool
-) -> bool:
+def _deform(item: bpy.types.Object, cache: Cache, index: int, local: Local, anew: bool) -> bool:
     """Returns whether there are shapes for it."""
     path = cache.directory / "shapes" / f"solid_{index:03d}.pc2"
     have = [number for number in cache.frames() if cache.solid_path(index, number).exists()]
     if not have:
         return False
-    write_shapes(path, cache, index, have, _to_local(item, scene), anew)
+    write_shapes(path, cache, index, have, local, anew)
     modifier = _modifier(item) or item.modifiers.new(MODIFIER, "MESH_CACHE")
     modifier.cache_format = "PC2"
     modifier.filepath = _relative(path)
@@ -286,15 +291,29 @@ def _relative(path: Path) -> str:
         return str(path)
 
 
-def _to_local(item: bpy.types.Object, scene: bpy.types.Scene) -> Any:
-    """From metres in the world to the object's own space, as rows of a 3 x 4 matrix."""
-    matrix = np.array(item.matrix_world.inverted_safe())
-    matrix[:3, :3] /= metres_per_unit(scene)
-    return matrix[:3]
+def _to_local(item: bpy.types.Object, scene: bpy.types.Scene, own: Motion) -> Local:
+    """From metres in the world to the object's own space at a frame, as rows of a 3 x 4 matrix. The
+    object may move by itself, which the simulation leaves out."""
+    metres = metres_per_unit(scene)
+    now = _matrix(own, scene.frame_current + scene.frame_subframe, metres)
+    rest = np.array(item.matrix_world.inverted_safe()) @ now
+
+    def local(frame: int) -> Any:
+        rows = (rest @ np.linalg.inv(_matrix(own, frame, metres)))[:3]
+        rows[:, :3] /= metres
+        return rows
+
+    return local
+
+
+def _matrix(own: Motion, time: float, metres: float) -> Any:
+    pose, found = own.pose(time), np.eye(4)
+    found[:3, :3], found[:3, 3] = pose.rotation, pose.translation / metres
+    return found
 
 
 def write_shapes(
-    path: Path, cache: Cache, index: int, have: list[int], local: Any, anew: bool
+    path: Path, cache: Cache, index: int, have: list[int], local: Local, anew: bool
 ) -> None:
     """A PC2 file: a header, and the vertices of each frame. Frames of a bake that goes on are added
     at its end, and counted in the header afterwards, so that it can be read all the time."""
@@ -307,7 +326,8 @@ def write_shapes(
         vertices = cache.read_solid(index, nearest)[1]
         if len(vertices) != count:
             raise CacheError(f"{path}: body {index} changes its number of vertices.")
-        placed = vertices.astype(np.float64) @ local[:, :3].T + local[:, 3]
+        rows = local(number)
+        placed = vertices.astype(np.float64) @ rows[:, :3].T + rows[:, 3]
         return bytes(placed.astype("<f4").tobytes())
 
     header = _HEADER.pack(b"POINTCACHE2\0", 1, count, first, 1.0, last - first + 1)

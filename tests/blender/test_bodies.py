@@ -119,3 +119,41 @@ def test_renamed_and_duplicated_bodies(thrown: Any) -> None:
         bpy.context.view_layer.update()
         assert thing.matrix_world.translation.z == pytest.approx(z, abs=1e-4)
     assert copy in roles.members(scene.runnel.active_system())
+
+
+def test_cloth_that_hangs_on_something_that_moves(addon: Any, bpy: Any, tmp_path: Path) -> None:
+    """The simulation leaves its own motion out, and says so; shown is what was simulated."""
+    from blender_addon import bake
+    from tests.blender.test_panels import draw_all
+
+    scene = bpy.context.scene
+    scene.frame_end = 4
+    scene.unit_settings.scale_length = 0.5
+    bpy.ops.mesh.primitive_cube_add(size=0.8, location=(0, 0, 0.4))
+    bpy.context.object.runnel.role = "FLUID"
+    system = scene.runnel.active_system()
+    system.spacing = 0.2
+    bpy.ops.object.empty_add(location=(0.5, 0, 0), rotation=(0, 0, 0.4))
+    hand = bpy.context.object
+    bpy.ops.mesh.primitive_grid_add(x_subdivisions=4, y_subdivisions=4, size=1, location=(1, 0, 3))
+    cloth = bpy.context.object
+    cloth.name, cloth.runnel.role, cloth.parent = "Cloth", "SOFT", hand
+    cloth.runnel.collider.mode = "shell"
+    cloth.scale = (2, 1, 1)
+    for frame in (1, 4):
+        hand.location.x, hand.rotation_euler.z = 0.3 * frame, 0.2 * frame
+        hand.keyframe_insert("location", frame=frame)
+        hand.keyframe_insert("rotation_euler", frame=frame)
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "shot.blend"))
+    scene.frame_set(3)
+    assert bpy.ops.runnel.bake() == {"FINISHED"}
+    (note,) = bake.task(scene.runnel.active_system().uid).notes
+    assert note.startswith("'Cloth' moves by itself")
+    assert "'Cloth' moves by itself" in " ".join(draw_all(bpy))
+    cache = Cache.open(scene.runnel.active_system().cache_path())
+    index = next(k for k in cache.solids() if cache.read_solid(k, 1)[0] == "Cloth")
+    for frame in (4, 1, 3):
+        scene.frame_set(frame)
+        shown = cloth.evaluated_get(bpy.context.evaluated_depsgraph_get())
+        places = np.array([shown.matrix_world @ v.co for v in shown.data.vertices])
+        np.testing.assert_allclose(0.5 * places, cache.read_solid(index, frame)[1], atol=1e-4)
