@@ -192,12 +192,14 @@ class Stop:
     took: float  # from the key Esc to the end of the bake
     usual: float  # for other keys, at most
     ours: float  # what of it the add-on spent on Esc
-    held: float  # and how long it held Blender before, at most
+    held: float  # and what it computed before at most, without a break
+    by: str
 
     def __str__(self) -> str:
         return (
             f"Esc {self.took:.2f} s, other keys up to {self.usual:.2f} s; the add-on dealt with "
-            f"Esc in {1e3 * self.ours:.1f} ms and held Blender for {1e3 * self.held:.0f} ms at most"
+            f"Esc in {1e3 * self.ours:.1f} ms and computed for {1e3 * self.held:.0f} ms at most "
+            f"({self.by})"
         )
 
 
@@ -233,7 +235,7 @@ def story(window: Window) -> Stop:
     window.wait(lambda: not window.system()["winding_up"], "the end of the process", 60)
     ours = window.state()["ours"]
     reached, done = ours["esc"]
-    return Stop(took, usual, done - reached, ours["held"])
+    return Stop(took, usual, done - reached, ours["held"], ours["by"])
 
 
 def step_ahead(window: Window) -> float:
