@@ -14,6 +14,7 @@ import bpy
 import numpy as np
 
 _POINTS = {"co": 2, "handle_left": 2, "handle_right": 2, "interpolation": 1}
+KEYED = "runnel_keyed"  # on objects whose simulated motion became keyframes: delta transforms
 _BASIS = ("location", "rotation_euler", "rotation_quaternion", "rotation_axis_angle", "scale")
 
 
@@ -23,6 +24,11 @@ def curves(action: Any) -> list[Any]:
         strips = [strip for layer in action.layers for strip in layer.strips]
         return [curve for strip in strips for bag in strip.channelbags for curve in bag.fcurves]
     return list(getattr(action, "fcurves", ()))
+
+
+def is_simulated(item: bpy.types.ID, curve: Any) -> bool:
+    """Whether a curve is the motion out of a cache, not the artist's own."""
+    return KEYED in item and curve.data_path.startswith("delta_")
 
 
 def followed(objects: Iterable[bpy.types.Object]) -> list[bpy.types.ID]:
@@ -36,6 +42,8 @@ def followed(objects: Iterable[bpy.types.Object]) -> list[bpy.types.ID]:
         found[key] = item
         if isinstance(item, bpy.types.Object):
             waiting += _leads_to(item)
+        elif isinstance(item, bpy.types.NodeTree):
+            waiting += _in_nodes(item)
         waiting.append(getattr(item, "shape_keys", None))
     return list(found.values())
 
@@ -54,23 +62,51 @@ def _leads_to(obj: bpy.types.Object) -> Iterator[Any]:
 
 
 def _objects_in(item: Any) -> Iterator[Any]:
-    """Objects that a modifier or constraint names, also as an input of nodes."""
+    """Objects and groups of nodes that a modifier or constraint names, or has as an input."""
     pointers = [p.identifier for p in item.bl_rna.properties if p.type == "POINTER"]
     values = [getattr(item, name, None) for name in pointers]
     if item.bl_rna.identifier == "NodesModifier":
-        values += [item[key] for key in item.keys()]
+        values += node_inputs(item).values()
+    yield from _leading(values)
+
+
+def _leading(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
-        if isinstance(value, bpy.types.Object):
+        if isinstance(value, bpy.types.Object | bpy.types.NodeTree):
             yield value
         elif isinstance(value, bpy.types.Collection):
             yield from value.all_objects
+
+
+def node_inputs(modifier: Any) -> dict[str, Any]:
+    """Inputs of a modifier of nodes by their paths; they have types of their own since 5.2."""
+    start = modifier.path_from_id()
+    held = getattr(modifier, "properties", None)
+    if held is None:
+        return {f'{start}["{key}"]': modifier[key] for key in modifier.keys()}
+    names = [p.identifier for p in held.inputs.bl_rna.properties if p.type == "POINTER"]
+    found = {}
+    for name in names:
+        socket = getattr(held.inputs, name)
+        for part in ("value", "type", "attribute_name"):
+            if hasattr(socket, part):
+                found[f"{start}.properties.inputs.{name}.{part}"] = getattr(socket, part)
+    return found
+
+
+def _in_nodes(tree: bpy.types.NodeTree) -> Iterator[Any]:
+    """Objects and other groups that a group of nodes names."""
+    for node in tree.nodes:
+        values = [getattr(socket, "default_value", None) for socket in node.inputs]
+        yield from _leading([*values, getattr(node, "node_tree", None)])
 
 
 def state(item: bpy.types.ID) -> list[Any]:
     """What decides how something moves: curves, drivers, and the place of what has none."""
     data, parts, played = item.animation_data, [item.name], []
     if data is not None:
-        played = curves(data.action)
+        played = [curve for curve in curves(data.action) if not is_simulated(item, curve)]
+    if data is not None and (played or data.drivers or data.nla_tracks):
         parts += [str(getattr(data, "action_slot_handle", "")), data.use_nla]
         parts += [_curve(curve) for curve in played]
         parts += [[_curve(curve), _driver(curve.driver)] for curve in data.drivers]

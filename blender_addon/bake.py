@@ -7,6 +7,7 @@ is compared with the scene: the same scene goes on where it stopped, another one
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from .gather import Export, Gatherer, prepared
 SLICE = 0.1  # s of reading before Blender gets a turn
 LOG = "{take}.log"
 PANELS = {("VIEW_3D", "UI"), ("PROPERTIES", "WINDOW")}
+_PART = re.compile(r"\b(source|collider|sink|force)\[\d+\]")
 STOPPED = "Stopped. Bake goes on from there."
 
 TASKS: dict[str, Task] = {}
@@ -61,10 +63,12 @@ class Task:
         self.message = ""
         self.errors: list[str] = []
         self.blamed = ""  # object that core's message is about
+        self.notes: list[str] = []  # what was seen on the way that the artist should know
         self.ended = False  # for the artist; the process of a bake that was stopped winds up
         # One that never came to a process of its own waited for another.
         self._before = before._before if before is not None and before.job is None else before
         self._export: Export | None = None  # read, and waiting for that process
+        self._objects: dict[str, list[str]] = {}  # of the scene that was exported
         self._stack = ExitStack()
         self._shown = False
         self._settled = False  # the process is gone
@@ -148,6 +152,7 @@ class Task:
 
     def _launch(self, export: Export) -> None:
         self._export = self._before = None
+        self._objects, self.notes = export.objects, [note.text for note in export.notes]
         system = self._system()
         try:
             scene = export.check()
@@ -166,6 +171,9 @@ class Task:
             return
         except (RunnelError, OSError) as error:
             self._end([str(error)])
+            return
+        except Exception as error:  # nobody would see it, and the bake would never end
+            self._end([f"The bake cannot start: {type(error).__name__}: {error}"])
             return
         self.take = plan.take
         system.take, system.last_home = plan.take, str(self.home)
@@ -232,7 +240,9 @@ class Task:
             return
         self.ended = True
         if self.job.failed:
-            self.errors = self.job.complaint()
+            told = [in_words(line, self._objects) for line in self.job.complaint()]
+            self.errors = [line for line, _ in told]
+            self.blamed = next((name for _, name in told if name), "")
             self.errors[-1:] = [*self.errors[-1:], f"({worker.status_text(self.job.status)})"]
         else:
             self.message = "Done." if self.job.status == 0 else STOPPED
@@ -272,6 +282,13 @@ def blamed(key: str | None, objects: dict[str, list[str]]) -> str:
     number, _, _ = rest.partition("]")
     names = objects.get(kind, [])
     return names[int(number)] if number.isdigit() and int(number) < len(names) else ""
+
+
+def in_words(text: str, objects: dict[str, list[str]]) -> tuple[str, str]:
+    """A message of core's process with objects in place of numbers, and the one it blames."""
+    found = _PART.search(text)
+    name = blamed(found[0], objects) if found is not None else ""
+    return (text.replace(found[0], repr(name)), name) if found and name else (text, "")
 
 
 def said(error: SceneError, name: str) -> str:

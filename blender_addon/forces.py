@@ -42,19 +42,25 @@ def over_time(seen: Seen) -> tuple[Part | None, list[str]]:
     parts = {frame: part for frame, (part, _) in sorted(seen.items())}
     if not any(part["strength"] for part in parts.values()):
         return None, []
-    first = next(iter(parts.values()))
-    said = dict.fromkeys(text for _, text in seen.values() if text)
-    if any(part.get("radius") != first.get("radius") for part in parts.values()):
-        said[f"Force {first['name']!r}: its reach is that of the first frame."] = None
+    first = dict(next(iter(parts.values())))
+    said = list(dict.fromkeys(text for _, text in seen.values() if text))
+    if not all("radius" in part for part in parts.values()):
+        first.pop("radius", None)  # unlimited, but for the frames that say otherwise
+    if first["kind"] in ("wind", "drag") and not any("radius" in p for p in parts.values()):
+        first.pop("center")  # is the same everywhere
     names = [
         name
         for name in CHANGING
-        if name in first and any(part[name] != first[name] for part in parts.values())
+        if (name in first or name == "radius")
+        and any(part.get(name) != first.get(name) for part in parts.values())
     ]
     if not names:
-        return first, list(said)
-    keys = [{"frame": frame, **{n: part[n] for n in names}} for frame, part in parts.items()]
-    return {**first, "keyframes": without_rests(keys)}, list(said)
+        return first, said
+    keys = [
+        {"frame": frame, **{name: part[name] for name in names if name in part}}
+        for frame, part in parts.items()
+    ]
+    return {**first, "keyframes": without_rests(keys)}, said
 
 
 def _place(obj: bpy.types.Object, metres: float) -> tuple[list[float], list[float]]:
@@ -114,6 +120,7 @@ def from_field(obj: bpy.types.Object, metres: float) -> tuple[Part, str]:
     settings = obj.field
     center, axis = _place(obj, metres)
     part: Part = {"name": roles.part_name(obj), "kind": roles.FIELDS[settings.type]}
+    part["center"] = center
     left_out = []
     strength = properties.rounded(settings.strength)
     if settings.type == "WIND":
@@ -124,13 +131,11 @@ def from_field(obj: bpy.types.Object, metres: float) -> tuple[Part, str]:
         if settings.quadratic_drag:
             left_out.append("quadratic drag")
     elif settings.type == "FORCE":
-        part |= {"strength": properties.rounded(-strength * metres), "center": center}
+        part["strength"] = properties.rounded(-strength * metres)
     else:
-        part |= {"strength": properties.rounded(strength * metres), "center": center}
-        part["axis"] = axis
+        part |= {"strength": properties.rounded(strength * metres), "axis": axis}
     if settings.use_max_distance:
         part["radius"] = properties.rounded(settings.distance_max * metres)
-        part.setdefault("center", center)
     left_out += [word for word, used in _unmapped(settings) if used]
     text = f"Force field {obj.name!r}: without its {', '.join(left_out)}." if left_out else ""
     return part, text

@@ -23,6 +23,7 @@ from runnel.scene import Scene
 
 from . import forces, meshes, properties, roles, takes
 from .deliver import bodies
+from .deliver.objects import metres_per_unit
 from .meshes import Piece
 from .tracks import Track, rotation
 
@@ -72,7 +73,7 @@ class Gatherer:
         self.folder = folder
         self.first, self.last = frames or system.frame_range()
         self._next = self.first
-        self.metres = properties.metres_per_unit(scene)
+        self.metres = metres_per_unit(scene)
         self.tracks = {
             obj.name: Track(obj, folder, self.metres, spacing_of(obj, system) * self.metres)
             for obj in roles.members(system)
@@ -196,6 +197,9 @@ class Builder:
         if track.bends:
             text = f"{obj.name!r} deforms; it counts as it is at the first frame."
             self._note("deforms", text, obj)
+        if obj.runnel.role == "SOFT" and track.moves:
+            text = f"{obj.name!r} moves by itself; the fluid has it where it is at the first frame."
+            self._note("moves", text, obj)
         make = {"source": self._source, "collider": self._collider, "sink": self._sink}
         key = roles.LISTS[obj.runnel.role]
         self._append(key, obj, {"name": track.part, **make[key](obj, track)})

@@ -58,7 +58,7 @@ class RUNNEL_OT_bake(bpy.types.Operator):
         if task.failed:
             self.report({"ERROR"}, "\n".join(task.errors))
             return {"CANCELLED"}
-        self.report({"INFO"}, task.message)
+        self.report({"INFO"}, " ".join([task.message, *task.notes]))
         return {"FINISHED"}
 
     def invoke(self, context: bpy.types.Context, event: Any) -> set[str]:
@@ -86,7 +86,8 @@ class RUNNEL_OT_bake(bpy.types.Operator):
         task = bake.task(self._uid)
         if task is None or task.ended:
             return self._over(context, task)
-        if event.type == "ESC" and event.value == "PRESS":
+        playing = getattr(context.screen, "is_animation_playing", False)
+        if event.type == "ESC" and event.value == "PRESS" and not playing:  # that is ended first
             task.stop()
             return self._over(context, task)
         if event.type == "TIMER":

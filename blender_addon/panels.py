@@ -219,6 +219,7 @@ def draw_bake(layout: Any, system: Any) -> None:
         _draw_failure(box, system, over)
     elif over is not None and over.winding_up:
         box.label(text="Stopped; saving where it was …", icon="INFO")
+    _draw_notes(box, over)
 
 
 def _draw_running(box: Any, system: Any, task: bake.Task) -> None:
@@ -245,6 +246,13 @@ def _draw_running(box: Any, system: Any, task: bake.Task) -> None:
     row.operator("runnel.stop", icon="X").system = system.uid
     for message in progress.messages[-2:]:
         wrapped(box, message, "INFO")
+    _draw_notes(box, task)
+
+
+def _draw_notes(box: Any, task: bake.Task | None) -> None:
+    """What was left out or counts otherwise than it may seem."""
+    for note in task.notes[:4] if task is not None else ():
+        wrapped(box, note, "INFO")
 
 
 def _reading(task: bake.Task) -> str:

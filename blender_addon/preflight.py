@@ -27,6 +27,7 @@ from runnel.progress import duration
 from runnel.spec import specs
 
 from . import bake, properties, takes, worker
+from .deliver.objects import metres_per_unit
 from .gather import Export, Gatherer, prepared, spacing_of
 from .tracks import Track
 
@@ -135,7 +136,7 @@ class Check:
 
     def _look_at_scene(self, system: Any) -> None:
         scene = system.id_data
-        metres = properties.metres_per_unit(scene)
+        metres = metres_per_unit(scene)
         if scene.use_gravity and metres != 1.0:
             usual = float(np.linalg.norm(_usual_gravity()))
             real = float(np.linalg.norm(scene.gravity)) * metres
@@ -323,7 +324,7 @@ class RUNNEL_OT_fix(bpy.types.Operator):
         scene = context.scene
         obj = scene.objects.get(self.name)
         if self.fix == "gravity":
-            scene.gravity = [g / properties.metres_per_unit(scene) for g in _usual_gravity()]
+            scene.gravity = [g / metres_per_unit(scene) for g in _usual_gravity()]
         elif obj is None:
             self.report({"WARNING"}, f"{self.name} is gone.")
             return {"CANCELLED"}
@@ -343,11 +344,12 @@ def _repair(fix: str, obj: bpy.types.Object, scene: bpy.types.Scene) -> None:
     if fix == "shell":
         obj.runnel.collider.mode = "shell"
     elif fix == "smaller":
-        source, system = obj.runnel.source, scene.runnel.active_system()
+        source = obj.runnel.source
+        system = next(system for system in scene.runnel.systems if system.owns(obj))
         source.use_spacing, source.spacing = True, 0.5 * spacing_of(obj, system)
     elif fix == "emit_down":
         down = obj.matrix_world.to_3x3().normalized().inverted() @ scene.gravity.normalized()
-        obj.runnel.source.velocity = down / properties.metres_per_unit(scene)
+        obj.runnel.source.velocity = down / metres_per_unit(scene)
     elif fix in ("normals", "holes") and obj.type == "MESH":
         work = bmesh.new()
         work.from_mesh(obj.data)

@@ -405,13 +405,6 @@ def tell_apart() -> None:
             seen.add(system.uid)
 
 
-def metres_per_unit(scene: bpy.types.Scene) -> float:
-    """Length of a Blender unit [m]."""
-    if scene.unit_settings.system == "NONE":
-        return 1.0
-    return float(rounded(scene.unit_settings.scale_length))
-
-
 def add_system(scene: bpy.types.Scene, name: str = "Liquid") -> RunnelSystem:
     """A system with one fluid, the first of core's presets."""
     taken = {system.name for system in scene.runnel.systems}

@@ -79,10 +79,11 @@ class Progress:
         elif kind in ("frame", "step"):
             self.stage = "Simulating"
             self.last = event["last"]
-            self.frame = event["frame"]
+            # A frame is told once it is on disk, when steps of the next are over: never go back.
+            self.frame = max(event["frame"], self.frame or event["frame"])
             within = 1.0 if kind == "frame" else float(event.get("share", 0.0))
             total = max(self.last - first + 1, 1)
-            self.share = min(max((self.frame - first + within) / total, 0.0), 1.0)
+            self.share = min(max((event["frame"] - first + within) / total, self.share), 1.0)
             for name in ("particles", "density_error", "ms_per_step", "seconds_left"):
                 if event.get(name) is not None:
                     setattr(self, name, event[name])

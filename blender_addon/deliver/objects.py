@@ -30,9 +30,15 @@ def relink(shown: bpy.types.Object, scene: bpy.types.Scene) -> None:
         scene.collection.objects.link(shown)
 
 
+def metres_per_unit(scene: bpy.types.Scene) -> float:
+    """Length of a Blender unit [m]; Blender keeps it in single precision."""
+    units = scene.unit_settings
+    return 1.0 if units.system == "NONE" else float(f"{units.scale_length:.7g}")
+
+
 def place(shown: bpy.types.Object, scene: bpy.types.Scene, up: str) -> None:
     """Caches are in metres, with their own up axis; the object's transform brings them here."""
-    matrix = Matrix.Scale(1.0 / scene.unit_settings.scale_length, 4)
+    matrix = Matrix.Scale(1.0 / metres_per_unit(scene), 4)
     if up == "y":
         matrix = Matrix.Rotation(math.pi / 2, 4, "X") @ matrix
     if shown.matrix_basis != matrix:

@@ -61,7 +61,7 @@ def make(system: Any, scene: bpy.types.Scene, cache: Cache, name: str) -> bpy.ty
     objects.relink(item.object, scene)
     bounds = cache.bounds()
     size = float(np.min(np.subtract(bounds[1], bounds[0]))) if bounds else 1.0
-    size /= scene.unit_settings.scale_length
+    size /= objects.metres_per_unit(scene)
     materials.assign(item.object, materials.for_fluid(cache.scene, fluid_of(cache, name), size))
     return item.object
 

@@ -22,6 +22,7 @@ from .params import Collider, MeshFile, Source
 from .particles import CAPACITIES
 from .pilot import Lap, Pilot
 from .scene import Scene
+from .scene_checks import estimate as most_particles
 from .shapes import BoxShape, PointsShape, Shape, cross_section, fill, shape_of, world_bounds
 from .simulation.setup import deformables_of
 from .solver.calibration import kernel
@@ -360,7 +361,8 @@ def warnings(scene: Scene) -> list[str]:
     """What is allowed and probably not meant; one sentence each."""
     found = []
     for index, source in enumerate(scene.sources):
-        found += _misplaced(scene, source, f"source[{index}] {source.name!r}")
+        where = f"source[{index}] {source.name!r}"
+        found += _misplaced(scene, source, where) + _too_small(scene, source, where)
     for index, collider in enumerate(scene.colliders):
         found += _thin(scene, collider, f"collider[{index}] {collider.name!r}")
     found += Solids(scene).take_notes() + Sinks(scene).take_notes()
@@ -392,6 +394,16 @@ def _misplaced(scene: Scene, source: Source, where: str) -> list[str]:
         verb = "emits" if source.kind == "emitter" else "lies"
         found.append(f"{where} {verb} {part}{what} {name!r}; the particles will be thrown out.")
     return found
+
+
+def _too_small(scene: Scene, source: Source, where: str) -> list[str]:
+    """A volume between whose walls no particle fits: the run would refuse it."""
+    if source.kind == "emitter" or most_particles(scene, source) > SAMPLES:
+        return []
+    shape, pose = shape_of(source.shape, scene.directory), motion_of(source, scene).pose(0.0)
+    if isinstance(shape, PointsShape) or len(fill(shape, source.spacing, pose, scene.ignored_axis)):
+        return []
+    return [f"{where}: no particle fits the shape; use a smaller spacing or a larger shape."]
 
 
 def _sample(scene: Scene, source: Source) -> Floats:

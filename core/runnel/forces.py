@@ -61,12 +61,16 @@ def _at(force: Force, scene: Scene, time: float) -> Force:
     share = (time - times[before]) / way if way else 0.0
 
     def mixed(name: str) -> Any:
-        ends = (getattr(keys[before], name), getattr(keys[after], name))
-        a, b = (np.float64(getattr(force, name) if end is None else end) for end in ends)
+        own = getattr(force, name)
+        held = (getattr(keys[before], name), getattr(keys[after], name))
+        ends = [own if end is None else end for end in held]
+        if None in ends:  # a reach without end: nothing lies between that and another
+            return ends[0]
+        a, b = map(np.float64, ends)
         now = a + share * (b - a)
         return tuple(now.tolist()) if now.ndim else float(now)
 
-    names = ("strength", "velocity", "center", "axis")
+    names = ("strength", "velocity", "center", "axis", "radius")
     found = replace(force, keyframes=(), **{name: mixed(name) for name in names})
     # Half way between two opposite axes there is none.
     return found if any(found.axis) else replace(found, axis=keys[before].axis or force.axis)

@@ -221,6 +221,7 @@ class ForceKeyframe:
     velocity: Vec3 | None = _of_force("velocity", unit="m/s", hard=(-1e5, 1e5))
     center: Vec3 | None = _of_force("center", unit="m", hard=_WORLD)
     axis: Vec3 | None = _of_force("axis", hard=_WORLD)
+    radius: float | None = _of_force("radius", unit="m", hard=(TINY, REACH))
 
 
 # --- what the parts of a scene have in common -----------------------------------------------------

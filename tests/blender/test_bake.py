@@ -8,6 +8,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,6 +149,83 @@ def test_a_bake_after_a_stop_waits_for_the_process_before(shot: Any) -> None:
     task.stop()
 
 
+class Pressed:
+    """Stands for the operator of the Bake button, which Blender alone can make."""
+
+    def __init__(self, task: Any) -> None:
+        from blender_addon.operators import RUNNEL_OT_bake
+
+        self._uid, self._timer, self._operator = task.uid, None, RUNNEL_OT_bake
+
+    def __call__(self, bpy: Any, kind: str, playing: bool = False) -> set[str]:
+        context = SimpleNamespace(
+            window_manager=SimpleNamespace(event_timer_remove=lambda timer: None),
+            screen=SimpleNamespace(is_animation_playing=playing),
+            evaluated_depsgraph_get=bpy.context.evaluated_depsgraph_get,
+        )
+        return self._operator.modal(self, context, SimpleNamespace(type=kind, value="PRESS"))
+
+    def _over(self, context: Any, task: Any) -> set[str]:
+        return self._operator._over(self, context, task)
+
+    def report(self, kind: set[str], text: str) -> None:
+        pass
+
+
+def test_esc_ends_a_bake_with_that_very_event(shot: Any) -> None:
+    """While Blender is read, which goes on in short slices, and while the process is held still, as
+    in a step that takes for ever. Playing the animation is ended first, by Blender itself."""
+    from blender_addon import bake
+
+    scene = shot.context.scene
+    scene.frame_end = 100_000
+    scene.frame_set(3)
+    shot.data.objects["Arm"].hide_viewport = True
+    task = bake.Task(system_of(shot))
+    task.begin(shot.context)
+    press = Pressed(task)
+    start = time.monotonic()
+    assert press(shot, "TIMER") == {"RUNNING_MODAL"}
+    assert press(shot, "A") == {"RUNNING_MODAL"}  # nothing else is done meanwhile
+    assert press(shot, "ESC") == {"FINISHED"}
+    assert time.monotonic() - start < 1.0
+    assert task.ended
+    assert (task.seen, task.job) == (None, None)
+    assert scene.frame_current == 3  # all is as it was
+    assert shot.data.objects["Arm"].hide_viewport
+    assert not list((task.home / "meshes").glob(".*"))
+    scene.frame_end = FRAMES
+    task = begin(shot)
+    press = Pressed(task)
+    until(task, lambda: task.job.frames_done >= 1)
+    task.job._process.send_signal(signal.SIGSTOP)
+    assert press(shot, "A") == {"PASS_THROUGH"}
+    assert press(shot, "ESC", playing=True) == {"PASS_THROUGH"}
+    assert not task.ended
+    start = time.monotonic()
+    assert press(shot, "ESC") == {"FINISHED"}
+    assert time.monotonic() - start < 1.0
+    assert task.ended
+    assert task.winding_up
+    task.job._process.send_signal(signal.SIGCONT)
+    until(task, lambda: not task.winding_up)
+    assert not task.failed
+
+
+def test_progress_never_goes_back() -> None:
+    """Frames are written while the next one is simulated, and told when they are on disk."""
+    from blender_addon.worker import Progress
+
+    progress = Progress()
+    seen = []
+    for kind, frame, share in (("frame", 1, 1), ("step", 2, 0.5), ("step", 3, 0.25),
+                               ("frame", 2, 1), ("step", 3, 0.5), ("frame", 3, 1)):  # fmt: skip
+        progress.take({"event": kind, "frame": frame, "last": 4, "share": share}, first=1)
+        seen.append((progress.frame, progress.share))
+    assert seen == sorted(seen)
+    assert seen[-1] == (3, 0.75)
+
+
 def test_a_changed_setting_makes_a_new_take_and_a_branch_shares_frames(shot: Any) -> None:
     from blender_addon import fingerprint, takes
 
@@ -223,6 +301,18 @@ def test_core_refusals_name_the_object(shot: Any) -> None:
     with pytest.raises(RuntimeError, match=r"Water: .*velocity"):
         shot.ops.runnel.bake()
     assert task_of(shot).blamed == "Water"
+
+
+def test_refusals_of_the_process_name_the_object_too(shot: Any) -> None:
+    """What shows only when the scene is filled."""
+    water = shot.data.objects["Water"]
+    water.scale = (0.1, 0.1, 0.1)
+    shot.ops.mesh.primitive_uv_sphere_add(radius=0.06, location=(0.4, 0, 0.5))
+    shot.context.object.name, shot.context.object.runnel.role = "Drop", "FLUID"
+    system_of(shot).spacing = 0.2
+    with pytest.raises(RuntimeError, match=r"'Drop'\.spacing"):
+        shot.ops.runnel.bake()
+    assert task_of(shot).blamed == "Drop"
 
 
 def test_two_systems_bake_side_by_side_and_bodies_start_from_rest(shot: Any) -> None:

@@ -237,6 +237,36 @@ def test_force_fields_move_turn_and_are_keyframed(shot: Shot) -> None:
     assert all(not force.keyframes for force in shot.export().scene.forces)
 
 
+def test_the_reach_of_a_force_field_follows_its_animation(shot: Shot) -> None:
+    """A force whose largest distance grows, and a wind that is let go of its own after a frame."""
+    made = {}
+    for kind in ("FORCE", "WIND"):
+        shot.bpy.ops.object.effector_add(type=kind, location=(1, 0, 0))
+        made[kind] = shot._named(kind.title())
+        made[kind].field.strength = 2.0
+    force, wind = made["FORCE"].field, made["WIND"].field
+    force.use_max_distance = True
+    for frame in (1, 4):
+        force.distance_max = frame
+        made["FORCE"].keyframe_insert("field.distance_max", frame=frame)
+    wind.distance_max = 5.0
+    for frame, limited in ((1, True), (3, False)):
+        wind.use_max_distance = limited
+        made["WIND"].keyframe_insert("field.use_max_distance", frame=frame)
+    export = shot.export()
+    assert export.notes == []
+    for frame, reach in ((1, 5.0), (2, 5.0), (3, None), (4, None)):
+        forces = {f.name: f for f in forces_at(export.scene, frame_time(frame, export.scene))}
+        assert forces["Wind"].radius == reach
+        assert forces["Wind"].center == (1, 0, 0)
+        if frame in (1, 4):
+            assert forces["Force"].radius == pytest.approx(frame)
+    made["WIND"].animation_data_clear()
+    wind.use_max_distance = False
+    still = next(f for f in shot.export().scene.forces if f.name == "Wind")
+    assert (still.keyframes, still.center) == ((), (0, 0, 0))
+
+
 def test_what_deforms_is_a_mesh_a_frame(shot: Shot) -> None:
     """Shape keys and armatures; still objects beside them stay one mesh."""
     bent = shot.cube("Bent")

@@ -291,6 +291,32 @@ def test_checks_name_sources_in_solids_and_what_core_refuses(addon: Any, bpy: An
     assert tuple(drop.runnel.source.velocity) == pytest.approx((0, 0, -1))
 
 
+def test_a_source_too_small_for_a_particle_gets_a_finer_spacing(addon: Any, bpy: Any) -> None:
+    """Half of what its own system has, not the one that is active."""
+    from blender_addon import preflight, properties
+
+    scene = bpy.context.scene
+    for name in ("Coarse", "Fine"):
+        properties.add_system(scene, name)
+    scene.runnel.systems[0].spacing, scene.runnel.systems[1].spacing = 0.2, 0.02
+    bpy.ops.mesh.primitive_uv_sphere_add(radius=0.06)
+    drop = bpy.context.object
+    drop.name, drop.runnel.role = "Drop", "FLUID"
+    drop.runnel.system = scene.runnel.systems[0].uid
+    scene.runnel.active, scene.frame_end = 0, 1
+    bpy.ops.runnel.check()
+    issues = preflight.of(scene.runnel.systems[0].uid).issues
+    assert ("Drop", "smaller") in [(issue.object, issue.fix) for issue in issues]
+    scene.runnel.active = 1
+    bpy.ops.runnel.fix(fix="smaller", name="Drop")
+    assert drop.runnel.source.use_spacing
+    assert drop.runnel.source.spacing == pytest.approx(0.1)
+    scene.runnel.active = 0
+    bpy.ops.runnel.check()
+    issues = preflight.of(scene.runnel.systems[0].uid).issues
+    assert [issue.fix for issue in issues if issue.fix] == []
+
+
 def test_the_add_on_can_be_switched_off_and_on(bpy: Any) -> None:
     import blender_addon
 

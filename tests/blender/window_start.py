@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import bpy
 
@@ -18,7 +20,54 @@ FOLDER = Path(os.environ["RUNNEL_WINDOW_FOLDER"])
 sys.path[:0] = [str(ROOT), str(ROOT / "core")]
 
 import blender_addon  # noqa: E402
-from blender_addon import bake, preflight  # noqa: E402
+from blender_addon import bake, operators, panels, preflight  # noqa: E402
+from blender_addon.deliver import playback  # noqa: E402
+
+# What of the waiting is the add-on's [s]: what it computed at most without a break, which is the
+# same on a busy machine, and by what; and from when to when it dealt with Esc.
+OURS: dict[str, Any] = {"held": 0.0, "by": "", "esc": None}
+
+
+def watch() -> None:
+    """Time all that Blender's main thread runs of the add-on while a bake goes on."""
+    inner = operators.RUNNEL_OT_bake.modal
+
+    def modal(self: Any, context: Any, event: Any) -> Any:
+        start = time.monotonic()
+        result = timed(inner)(self, context, event)
+        if event.type == "ESC" and event.value == "PRESS":
+            OURS["esc"] = [start, time.monotonic()]
+        return result
+
+    operators.RUNNEL_OT_bake.modal = modal
+    for module, name in ((bake, "_tick"), (preflight, "_tick"), (playback, "refresh")):
+        setattr(module, name, timed(getattr(module, name)))
+    for cls in panels.CLASSES:
+        if hasattr(cls, "draw"):
+            cls.draw = two_arguments(timed(cls.draw))
+    panels.draw_status = two_arguments(timed(panels.draw_status))
+
+
+def timed(inner: Any) -> Any:
+    def outer(*arguments: Any, **named: Any) -> Any:
+        start = time.thread_time()
+        try:
+            return inner(*arguments, **named)
+        finally:
+            took = time.thread_time() - start
+            if took > OURS["held"]:
+                OURS["held"], OURS["by"] = took, inner.__qualname__
+
+    return outer
+
+
+def two_arguments(inner: Any) -> Any:
+    """Blender counts the arguments of what it calls."""
+
+    def draw(self: Any, context: Any) -> None:
+        inner(self, context)
+
+    return draw
 
 
 def set_the_table() -> None:
@@ -84,6 +133,7 @@ def tell() -> float:
         "sidebar": region("VIEW_3D", "UI"),
         "status_bar": region("STATUSBAR", "HEADER"),
         "frame": window.scene.frame_current,
+        "ours": OURS,
         "active": window.view_layer.objects.active.name,
         "systems": systems,
     }
@@ -98,6 +148,7 @@ def tell() -> float:
 
 
 def start() -> None:
+    watch()
     blender_addon.register()
     set_the_table()
     bpy.app.timers.register(tell, persistent=True)

@@ -35,7 +35,7 @@ SYSTEM = """
 | Bake | exports the scene and simulates it in a process of its own. Goes on where a bake was stopped; a changed scene becomes a new take |
 | Replace | simulates anew into the take that is shown |
 | Branch | goes on from the current frame with the settings of now, in a new take; frames up to there are shared |
-| Pause, Stop | hold the process still; end the bake at once, where it can go on later. `Esc` stops too |
+| Pause, Stop | hold the process still; end the bake at once, where it can go on later. `Esc` stops too, or ends playing the animation first |
 | take_001 | the take that is shown; the menu has the others, and deletes |
 """
 

@@ -17,6 +17,7 @@ from runnel.backends.devices import DeviceInfo
 from runnel.cache import Cache
 from runnel.cli.check import measured
 from runnel.colliders import pack_solids
+from runnel.errors import SceneError
 from runnel.estimate import (
     PROGRAM_BYTES,
     Rate,
@@ -33,6 +34,7 @@ from runnel.pilot import Lap, Leg, Pilot, fly
 from runnel.scene import Scene, example, example_names
 from runnel.shapes import shape_of
 from runnel.simulation import Simulation
+from runnel.sources import fill_volume
 
 
 def scene(**more: Any) -> Scene:
@@ -284,6 +286,18 @@ def test_source_inside_a_solid() -> None:
     assert "source[0] 'dam'" in text
     assert "inside of the solid 'post'" in text
     assert "40 % of it" in text
+
+
+def test_a_volume_that_no_particle_fits() -> None:
+    """The run would refuse it; so it is told before."""
+    drop = {"name": "drop", "fluid": "water", "spacing": 0.2}
+    shapes = [{"sphere": {"center": [0.5, 0.2, 0.5], "radius": r}} for r in (0.06, 0.2)]
+    small, large = (scene(source=[{**drop, "shape": shape}]) for shape in shapes)
+    (text,) = warnings(small)
+    assert text.startswith("source[0] 'drop': no particle fits")
+    with pytest.raises(SceneError, match="no particle fits"):
+        fill_volume(small, 0)
+    assert warnings(large) == []
 
 
 def test_source_outside_of_its_container() -> None:

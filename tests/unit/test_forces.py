@@ -79,6 +79,14 @@ def test_keyframes_move_turn_and_strengthen_a_force() -> None:
     assert Scene.from_dict(it.to_dict()) == it
 
 
+def test_the_reach_of_a_force_may_change() -> None:
+    """Even between two that are limited; to and from one without end it jumps at the keyframe."""
+    keys = [{"frame": 1, "radius": 1.0}, {"frame": 3, "radius": 3.0}, {"frame": 4}]
+    it = scene({"kind": "point", "keyframes": keys}, frames=[1, 50])
+    reach = [pack_forces(it, t)[0][2] for t in (0.0, 0.1, 0.2, 0.29, 0.31)]
+    np.testing.assert_allclose(reach, [1, 2, 3, 3, UNLIMITED], rtol=1e-6)
+
+
 def test_a_vortex_that_turns_over_always_has_an_axis() -> None:
     keys = [{"frame": 1, "axis": [0, 0, 1]}, {"frame": 3, "axis": [0, 0, -1]}]
     row = pack_forces(scene({"kind": "vortex", "keyframes": keys}), 0.1)[0]
