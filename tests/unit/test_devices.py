@@ -249,10 +249,14 @@ class TestMemory:
 
 
 class TestEnvironment:
-    def test_threads_reach_opencl_and_numba(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("RUNNEL_THREADS", "3")
-        devices.prepare_environment()
-        assert os.environ["POCL_MAX_PTHREAD_COUNT"] == os.environ["NUMBA_NUM_THREADS"] == "3"
+    def test_threads_reach_opencl_and_numba(self) -> None:
+        code = (
+            "import os\n"
+            "from runnel.backends import devices\n"
+            "devices.prepare_environment()\n"
+            "print(os.environ['POCL_MAX_PTHREAD_COUNT'], os.environ['NUMBA_NUM_THREADS'])"
+        )
+        assert self.answer(code, RUNNEL_THREADS="3") == "3 3"
 
     def test_threads_of_numba_that_run_already(self) -> None:
         code = (
@@ -263,13 +267,16 @@ class TestEnvironment:
             "numba.njit(lambda: 1)()  # reads the environment anew\n"
             "print(numba.get_num_threads())"
         )
-        environment = {
-            **os.environ, "RUNNEL_THREADS": "1", "NUMBA_NUM_THREADS": "2",
-            "PYTHONPATH": str(ROOT / "core"),
-        }  # fmt: skip
+        assert self.answer(code, RUNNEL_THREADS="1", NUMBA_NUM_THREADS="2") == "1"
+
+    @staticmethod
+    def answer(code: str, **settings: str) -> str:
+        """What a new interpreter prints."""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "core"), **settings}
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.stdout.strip() == "1", done.stderr
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     @pytest.mark.parametrize("threads", ["0", "-2", "many", "1.5"])
     def test_a_bad_thread_count_is_named(
