@@ -105,8 +105,8 @@ def is_container(solids: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def may_hold(solids: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which rows act on particles that they did not push: what is sticky, fields, bodies."""
-    holds: NDArray[np.bool_] = (solids[:, 4] != 0) | (solids[:, 0] == FIELD) | (solids[:, BODY] > 0)
+    """Which rows may act on particles that they did not push: what is sticky, perhaps in parts."""
+    holds: NDArray[np.bool_] = (solids[:, 4] != 0) | (solids[:, 0] == FIELD)
     return holds
 
 

@@ -324,6 +324,9 @@ LANES_KERNEL void update_velocities(
         met = pushed.x != 0.0f | pushed.y != 0.0f | pushed.z != 0.0f;
         if (stopped) met |= was.w != 0.0f;
     }
+#if BODIES
+    FOR_LANES if (near & body_bits && !FLAG_OF(met) && LANE_PARTICLE < count) back_out[LANE_PARTICLE] = NO_REACTION;
+#endif
     if (ANY_LANE(met)) {
         FOR_LANES {
             const uint i = LANE_PARTICLE;
