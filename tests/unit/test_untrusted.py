@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from runnel.cache import Cache
 from runnel.cli import main
 from runnel.errors import CacheError, MeshError, RunnelError, SceneError
 from runnel.export.surfaces import read_surface
+from runnel.fields.flow import read_flow, velocities_beside
+from runnel.fields.surfaces import read_image
 from runnel.fields.vdb import available, openvdb, read_vdb
 from runnel.scene import Scene, example_path
 from runnel.surface import Mesh, write_mesh
@@ -261,6 +264,166 @@ def test_a_sound_level_set_passes(ball: bytes, tmp_path: Path) -> None:
     path = tmp_path / "ball.vdb"
     path.write_bytes(ball)
     assert read_vdb(path).voxel == pytest.approx(0.2)
+
+
+# --- velocity fields ------------------------------------------------------------------------------
+
+
+def vector_file(path: Path, name: str = "v", far: int = 0, **metadata: Any) -> Path:
+    """A block of velocities as OpenVDB writes it; `far`: a voxel that many away as well."""
+    module = openvdb()
+    grid = module.Vec3SGrid((0.0, 0.0, 0.0))
+    grid.name = name
+    grid.transform = module.createLinearTransform(voxelSize=0.1)
+    grid.copyFromArray(np.random.default_rng(0).random((6, 6, 6, 3)).astype(np.float32))
+    if far:
+        grid.copyFromArray(np.ones((1, 1, 1, 3), np.float32), ijk=(far, far, far))
+    for key, value in metadata.items():
+        grid[key] = value
+    module.write(str(path), grids=[grid])
+    return path
+
+
+@pytest.fixture(scope="module")
+def wind(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return vector_file(tmp_path_factory.mktemp("wind") / "wind.vdb").read_bytes()
+
+
+@needs_vdb
+@pytest.mark.parametrize("reader", [read_flow, velocities_beside])
+@settings(QUICK, max_examples=5)  # each starts a process
+@given(CHANGES, st.none() | st.floats(0, 1), st.sampled_from([1.0, 0.3]))
+def test_damaged_velocity_fields(
+    wind: bytes, tmp_path: Path, reader: Any, changes: Any, cut: float | None, head: float
+) -> None:
+    """Of every byte, or of those at the head, which tell sizes; damage ends another process."""
+    path = tmp_path / "wind.vdb"
+    path.write_bytes(changed(wind, [(head * place, value) for place, value in changes], cut))
+    with or_refused(RunnelError, "wind.vdb"):
+        reader(path)
+
+
+@needs_vdb
+@pytest.mark.parametrize("reader", [read_flow, velocities_beside])
+def test_a_sound_velocity_field_passes(wind: bytes, tmp_path: Path, reader: Any) -> None:
+    path = tmp_path / "wind.vdb"
+    path.write_bytes(wind)
+    assert reader(path).dims == (8, 8, 8)
+
+
+@needs_vdb
+@pytest.mark.parametrize("reader", [read_flow, velocities_beside])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"far": 100_000},
+        {"far": 2**31 - 2},
+        {"runnel_scale": "fast"},
+        {"runnel_scale": float("nan")},
+        {"runnel_scale": 1e38},
+    ],
+)
+def test_absurd_velocity_fields(tmp_path: Path, reader: Any, odd: dict[str, Any]) -> None:
+    """Two voxels far apart would be a grid of terabytes."""
+    path = vector_file(tmp_path / "wind.vdb", **odd)
+    with pytest.raises(MeshError, match=r"wind\.vdb"):
+        reader(path)
+
+
+@needs_vdb
+def test_a_level_set_is_no_velocity_field(ball: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "ball.vdb"
+    path.write_bytes(ball)
+    with pytest.raises(MeshError, match=r"ball\.vdb.*no grid of vectors"):
+        read_flow(path)
+    assert velocities_beside(path) is None
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+def image_bytes(suffix: str, mode: str) -> bytes:
+    pil = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(1)
+    grey = random.integers(0, 255, (12, 9), np.uint8)
+    image = pil.fromarray(grey).convert(mode) if mode != "F" else pil.fromarray(grey / 255.0)
+    file = io.BytesIO()
+    image.save(file, {".jpg": "JPEG", ".tif": "TIFF", ".png": "PNG"}[suffix])
+    return file.getvalue()
+
+
+IMAGES = [(".png", m) for m in ("1", "L", "LA", "P", "RGB", "RGBA")]
+IMAGES += [(".jpg", "L"), (".jpg", "RGB"), (".jpg", "CMYK"), (".tif", "RGB"), (".tif", "L")]
+
+
+@QUICK
+@given(CHANGES, st.none() | st.floats(0, 1), st.sampled_from(IMAGES))
+def test_damaged_images(
+    tmp_path: Path, changes: list[tuple[float, int]], cut: float | None, kind: tuple[str, str]
+) -> None:
+    path = tmp_path / f"map{kind[0]}"
+    path.write_bytes(changed(image_bytes(*kind), changes, cut))
+    with or_refused(SceneError, path.name):
+        values = read_image(path)
+        assert values.ndim == 2
+        assert np.isfinite(values).all()
+
+
+@QUICK
+@given(st.binary(max_size=300), st.sampled_from([b"", b"\x89PNG\r\n\x1a\n", b"II*\0", b"\xff\xd8"]))
+def test_noise_as_an_image(tmp_path: Path, noise: bytes, head: bytes) -> None:
+    path = tmp_path / "map.png"
+    path.write_bytes(head + noise)
+    with pytest.raises(SceneError, match=r"map\.png"):
+        read_image(path)
+
+
+@pytest.mark.parametrize(("suffix", "mode"), IMAGES)
+def test_whatever_its_colours_an_image_is_read_as_grey(
+    tmp_path: Path, suffix: str, mode: str
+) -> None:
+    """The same picture; transparency is no brightness."""
+    path = tmp_path / f"map{suffix}"
+    path.write_bytes(image_bytes(suffix, mode))
+    plain = tmp_path / "plain.png"
+    plain.write_bytes(image_bytes(".png", "L"))
+    if mode != "1":  # which is dithered
+        difference = np.abs(read_image(path) - read_image(plain))
+        assert difference.mean() < (0.1 if suffix == ".jpg" else 0.01)
+
+
+def png_of(columns: int, rows: int, colour: int) -> bytes:
+    """A PNG of zeros, written as small as it gets."""
+    channels = {0: 1, 2: 3, 6: 4}[colour]
+    packer = zlib.compressobj(9)
+    line = b"\0" * (1 + channels * columns)
+    data = b"".join(packer.compress(line) for _ in range(rows)) + packer.flush()
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        check = zlib.crc32(kind + body).to_bytes(4, "big")
+        return len(body).to_bytes(4, "big") + kind + body + check
+
+    head = columns.to_bytes(4, "big") + rows.to_bytes(4, "big") + bytes([8, colour, 0, 0, 0])
+    parts = chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + parts
+
+
+def test_images_larger_than_their_files(tmp_path: Path) -> None:
+    """Sizes that are only promised are refused; what is read takes little more than its pixels."""
+    path = tmp_path / "map.png"
+    sound = png_of(8, 8, 6)
+    for size in ((2**31 - 1).to_bytes(4, "big"), (20_000).to_bytes(4, "big")):
+        head = b"IHDR" + size + size + sound[24:29]
+        path.write_bytes(sound[:12] + head + zlib.crc32(head).to_bytes(4, "big") + sound[33:])
+        with pytest.raises(SceneError, match=r"map\.png"):
+            read_image(path)
+    path.write_bytes(png_of(4000, 4000, 6))  # 64 MB in 64 kB
+    assert path.stat().st_size < 100_000
+    tracemalloc.start()
+    assert read_image(path).shape == (4000, 4000)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 5 * 64e6  # 768 MB where all colours were copied
 
 
 # --- sizes ----------------------------------------------------------------------------------------

@@ -71,6 +71,8 @@ def velocities_beside(path: Path) -> Flow | None:
         return _of_grid(_likeliest(vectors), 1.0) if vectors else None
     except MeshError as error:
         raise error.in_file(path) from None
+    except RunnelError as error:
+        raise MeshError(str(error), file=path) from None
 
 
 def read_flow(path: Path, scale: float = 1.0, voxel: float | None = None) -> Flow:
@@ -173,7 +175,7 @@ def _of_grid(grid: Any, scale: float) -> Flow:
     from .vdb import lattice, openvdb
 
     voxel, zero = lattice(grid)
-    scale *= float(grid.metadata.get(SCALE, 1.0))
+    scale *= _own_scale(grid)
     if grid.activeVoxelCount() == 0:
         raise MeshError(f"grid {grid.name!r} is empty")
     low, high = (np.array(corner, np.int64) for corner in grid.evalActiveVoxelBoundingBox())
@@ -188,6 +190,13 @@ def _of_grid(grid: Any, scale: float) -> Flow:
     # Ours has x fastest, OpenVDB z.
     nodes = np.ascontiguousarray(together.transpose(2, 1, 0, 3), np.float32)
     return Flow(voxel, zero + (low - 1) * voxel, nodes)
+
+
+def _own_scale(grid: Any) -> float:
+    value = grid.metadata.get(SCALE, 1.0)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise MeshError(f"grid {grid.name!r}: {SCALE} is {value!r}, must be a number")
+    return float(value)
 
 
 def _dense(grid: Any, low: Array, dims: Array) -> tuple[Singles, Singles]:

@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 MOST_PIXELS = 1 << 26  # of an image
+_PLAIN = ("1", "L", "I", "F", "I;16", "I;16L", "I;16B", "RGB", "RGBA")  # Pillow's: brightness
 _PLY_UVS = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"))
 
 
@@ -97,6 +98,11 @@ def read_attribute(path: Path, name: str) -> Floats:
     return known[name]
 
 
+def _grey(mode: str) -> str:
+    """What to make of an image that holds ink, a palette or transparency."""
+    return "L" if mode in ("LA", "La") else "RGB"
+
+
 def read_image(path: Path) -> Singles:
     """An image as numbers 0..1 (rows, columns); of colours the mean. Not as light: as data."""
     try:
@@ -110,15 +116,18 @@ def read_image(path: Path) -> Singles:
             if file.width * file.height > MOST_PIXELS:
                 raise SceneError(
                     f"has {file.width} x {file.height} pixels, at most {MOST_PIXELS} are read",
-                    value=path.name,
+                    file=path,
                 )
-            pixels = np.asarray(file if file.mode != "P" else file.convert("RGB"))
+            pixels = np.asarray(file if file.mode in _PLAIN else file.convert(_grey(file.mode)))
     except SceneError:
         raise
     except Exception as error:  # Pillow raises many kinds
-        raise SceneError(f"cannot be read as an image: {error}", value=path.name) from error
+        raise SceneError(f"cannot be read as an image: {error}", file=path) from error
     top = 65535.0 if pixels.dtype.itemsize > 1 else 255.0
     top = 1.0 if pixels.dtype.kind in "bf" else top
-    values = pixels.astype(np.float64) / top
-    grey: Singles = (values[..., :3].mean(axis=2) if values.ndim == 3 else values).astype("f4")
+    # Colour by colour: a small file may hold many pixels, and copies of all would be large.
+    colours = [pixels] if pixels.ndim == 2 else [pixels[..., k] for k in range(pixels.shape[2])][:3]
+    grey = np.zeros(pixels.shape[:2], np.float32)
+    for colour in colours:
+        grey += colour.astype(np.float32) / np.float32(top * len(colours))
     return np.nan_to_num(grey)
