@@ -18,6 +18,7 @@ Environment:
 from __future__ import annotations
 
 import atexit
+import ctypes
 import hashlib
 import importlib.util
 import json
@@ -28,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,9 +187,15 @@ def _announce_intel() -> None:
     with pyopencl are found in any case.
     """
     library = Path(sys.prefix) / "lib" / "libintelocl.so"
-    chosen = any(os.environ.get(name) for name in ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"))
-    if sys.platform != "linux" or chosen or not library.exists():
+    if sys.platform != "linux" or not library.exists():
         return
+    # numba takes the system's TBB if there is one. Where that is older and loaded first, Intel's
+    # runtime does not load, and its device is gone: so load the one that came with it.
+    if (threads := library.with_name("libtbb.so.12")).exists():
+        with suppress(OSError):
+            ctypes.CDLL(str(threads))
+    if any(os.environ.get(name) for name in ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES")):
+        return  # chosen by the user, or by us in the process that started this one
     name = hashlib.sha256(sys.prefix.encode()).hexdigest()[:12]
     folder = cache_folder() / f"vendors-{name}"
     folder.mkdir(exist_ok=True)
