@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,12 +20,14 @@ from .colliders import ENDLESS, Rows, Sinks, Solids
 from .motion import frame_time, motion_of
 from .params import Collider, MeshFile, Source
 from .particles import CAPACITIES
-from .pilot import Lap, Pilot
+from .pilot import STRIKES, Lap, Pilot
 from .scene import Scene
 from .scene_checks import estimate as most_particles
 from .shapes import BoxShape, PointsShape, Shape, cross_section, fill, shape_of, world_bounds
+from .simulation.clock import STIFFEST
 from .simulation.setup import deformables_of
 from .solver.calibration import kernel
+from .solver.model import STABLE_VISCOSITY
 
 if TYPE_CHECKING:
     from .fields.grid import SparseField
@@ -39,8 +41,9 @@ TABLE_BYTES = 300_000  # on a device besides, whatever the particles: the sort's
 VORTICITY_BYTES = 16
 HOST_BYTES = 56
 PROGRAM_BYTES = 130_000_000  # the process itself with PoCL, before any particle
-# On disk: of a particle in a checkpoint, of a frame besides its particles (header, manifest).
-CHECKPOINT_BYTES = 56
+# On disk: of a particle in a checkpoint, and what that takes besides; of a frame besides its
+# particles (header, manifest).
+CHECKPOINT_BYTES, CHECKPOINT_HEAD = 56, 6000
 FRAME_BYTES = 4500
 WET_TEXEL_BYTES, WET_IMAGE_BYTES = 16, 1.5  # of a texel: in a checkpoint, in a frame's image
 # Entries of neighbour lists, 4 bytes each: room for so many per particle from the start, so many at
@@ -54,6 +57,7 @@ PACKED = {"position": 0.81, "velocity": 0.85, "vorticity": 0.85, "density": 0.62
 PACKED_REST = 0.02
 PACKED_ENTRIES = 1200  # bytes of a split channel's zip entries
 WRITE_FRAME, WRITE_PARTICLE = 3e6, 400.0  # [ns] on a core, compressed as by default
+DRAG = 0.4  # of an iteration's time: a pass of viscosity
 LIKELY_ITERATIONS = 6  # with a tolerance of 1 %
 SAMPLES = 20_000  # particles of a source that warnings look at
 
@@ -69,7 +73,10 @@ class Rate:
     iteration: float
     launch: float = 0.0  # of a step, whatever its particles [ns]
     relaunch: float = 0.0  # of an iteration, likewise [ns]
-    besides: float = 0.0  # around a step: births, bodies, wet maps, books [ns]
+    drag: float | None = None  # of a pass of viscosity; None: DRAG of an iteration
+    listed: float = 0.0  # entries of a pilot's lists at which these rates hold; 0: not known
+    besides: float = 0.0  # around a step: births, wet maps, books [ns]
+    exchange: float = 0.0  # of an exchange with bodies, one in an iteration and some more [ns]
     write: float = 0.0  # compressing and writing a frame
     file: float = 0.0  # the same, whatever its particles [ns]
     beside: bool = False  # written while the device goes on: it is not made of the same cores
@@ -128,7 +135,7 @@ def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None)
     frames = scene.frames[1] - scene.frames[0] + 1
     if pilot is None:
         crowd = _crowd(scene)
-        plan = [(n, steps, iterations) for n in crowd]
+        plan = [(n, steps, iterations, 1.0) for n in crowd]
         particles = most
     else:
         crowd, particles = _crowd(scene), most
@@ -137,7 +144,10 @@ def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None)
             start = 1.0 if needs_pilot(scene) else pilot.legs[0].share
             crowd = [most * leg.share / start for leg in pilot.legs]
             particles = math.ceil(most * pilot.most / start)
-        plan = [(n, leg.steps, leg.iterations) for n, leg in zip(crowd, pilot.legs, strict=True)]
+        plan = [
+            (n, leg.steps, leg.iterations, _crowding(rate, leg.flown))
+            for n, leg in zip(crowd, pilot.legs, strict=True)
+        ]
         total = sum(leg.steps for leg in pilot.legs) or 1.0
         steps = total / max(frames - 1, 1)
         iterations = sum(leg.steps * leg.iterations for leg in pilot.legs) / total
@@ -159,19 +169,35 @@ def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None)
     )
 
 
-def _seconds(scene: Scene, rate: Rate, particles: float, steps: float, iterations: float) -> float:
+def _crowding(rate: Rate | None, lap: Lap) -> float:
+    """Neighbours of a particle beside those it had when the rate was taken, as the pilot saw it."""
+    if rate is None or not rate.listed or not lap.listed:
+        return 1.0
+    return lap.listed / rate.listed
+
+
+def _seconds(
+    scene: Scene,
+    rate: Rate,
+    particles: float,
+    steps: float,
+    iterations: float,
+    crowding: float = 1.0,
+) -> float:
     """Of a frame."""
-    once, repeated = _parts(scene, rate, particles)
-    simulating = steps * (rate.besides + once + iterations * repeated)
+    once, repeated = _parts(scene, rate, crowding * particles)
+    around = rate.besides + (iterations + STRIKES) * rate.exchange
+    simulating = steps * (around + once + iterations * repeated)
     writing = rate.file + particles * rate.write
     return 1e-9 * (max(simulating, writing) if rate.beside else simulating + writing)
 
 
 def _parts(scene: Scene, rate: Rate, particles: float) -> tuple[float, float]:
     """What a step takes once, and in each iteration [ns]."""
-    passes = sum(math.ceil(f.viscosity / 0.5) for f in scene.fluids)
+    passes = max(math.ceil(f.viscosity / STABLE_VISCOSITY - 1e-6) for f in scene.fluids)
+    drag = DRAG * rate.iteration if rate.drag is None else rate.drag
     work = particles * _reach_factor(scene)
-    once = rate.launch + work * (rate.step + 0.4 * passes * rate.iteration)
+    once = rate.launch + work * (rate.step + passes * drag)
     return once, rate.relaunch + work * rate.iteration
 
 
@@ -183,13 +209,16 @@ def scene_rate(scene: Scene, rate: Rate, pilot: Pilot, probed: Sequence[Lap] = (
     """
     laps = [leg.flown for leg in pilot.legs if leg.flown.steps]
     crowd = max((lap.particles for lap in laps), default=0)
-    besides = _besides(laps)
-    if probed and min(lap.particles for lap in probed) > crowd / 2:
-        # Bodies that rest at first cost more once they are moved: ask the pilot how much.
-        growth = besides / max(_besides(laps[1 : len(probed) + 1]), 1.0)
-        besides = _besides(probed) * min(max(growth, 0.5), 3.0)
-        laps = list(probed)
+    full = bool(probed) and min(lap.particles for lap in probed) > crowd / 2
+    rate = _with_files(rate, probed, full)
+    besides, exchange = (
+        _around(spent, laps, probed, pilot.finer, full) for spent in (_besides, _exchange)
+    )
+    early = laps[1 : len(probed) + 1]
     laps = [lap for lap in laps if lap.particles > crowd / 2 and lap.iterations > 0]
+    listed = [lap.listed for lap in (early if full else laps)]
+    if full:
+        laps = [lap for lap in probed if lap.iterations > 0]
     if not laps:
         return rate
     expected = [_parts(scene, rate, lap.particles) for lap in laps]
@@ -209,16 +238,59 @@ def scene_rate(scene: Scene, rate: Rate, pilot: Pilot, probed: Sequence[Lap] = (
     return dataclasses.replace(
         rate,
         step=rate.step * once,
+        # A step has them once, whatever its iterations: these tell nothing about them.
+        drag=once * (DRAG * rate.iteration if rate.drag is None else rate.drag),
         iteration=rate.iteration * repeated,
         launch=rate.launch * once,
         relaunch=rate.relaunch * repeated,
+        listed=float(np.median(listed)) if listed else 0.0,
         besides=besides,
+        exchange=exchange,
     )
+
+
+def _with_files(rate: Rate, probed: Sequence[Lap], full: bool) -> Rate:
+    """With what a run does for a frame of this scene: books, leaks, meshes, checkpoints too."""
+    kept = 1e6 * float(np.median([lap.kept for lap in probed])) if probed else 0.0
+    if not kept:
+        return rate
+    known = rate.file + rate.write * float(np.median([lap.particles for lap in probed]))
+    if full:
+        return dataclasses.replace(
+            rate, file=rate.file * kept / known, write=rate.write * kept / known
+        )
+    return dataclasses.replace(rate, file=rate.file + max(kept - known, 0.0))
+
+
+def _around(
+    spent: Callable[[Sequence[Lap]], float],
+    laps: Sequence[Lap],
+    probed: Sequence[Lap],
+    finer: float,
+    full: bool,
+) -> float:
+    """What a step or an exchange takes of the host [ns], by the pilot's laps and those probed.
+
+    Bodies that rest at first cost more once they are moved: the pilot knows how much. Deformable
+    ones do by their voxels, of which the pilot has fewer.
+    """
+    same = laps[1 : len(probed) + 1]
+    late, early = spent(laps), spent(same or laps)
+    if finer != 1.0 and probed:
+        return max(spent(probed) + finer * (late - early), 0.5 * spent(probed))
+    if not full:
+        return late
+    return spent(probed) * min(max(late / max(early, 1.0), 0.5), 3.0)
 
 
 def _besides(laps: Sequence[Lap]) -> float:
     """Of a step [ns]."""
     return float(np.median([1e6 * lap.besides / lap.steps for lap in laps])) if laps else 0.0
+
+
+def _exchange(laps: Sequence[Lap]) -> float:
+    """Of an exchange with bodies [ns]."""
+    return float(np.median([1e6 * lap.bodies / lap.turns for lap in laps])) if laps else 0.0
 
 
 def _crowd(scene: Scene) -> list[float]:
@@ -248,7 +320,7 @@ def _disk_bytes(scene: Scene, crowd: list[float]) -> int:
     frames = sum(_frame_bytes(scene.output.channels, n) for n in crowd)
     texels = sum(c.wet_map_size**2 for c in scene.colliders if c.wet_map != "none")
     wet = texels * (2 * WET_TEXEL_BYTES + len(crowd) * WET_IMAGE_BYTES)
-    return int(frames + 2 * max(crowd) * CHECKPOINT_BYTES + wet)
+    return int(frames + 2 * (max(crowd) * CHECKPOINT_BYTES + CHECKPOINT_HEAD) + wet)
 
 
 def _frame_bytes(channels: Sequence[str], particles: float) -> float:
@@ -476,13 +548,12 @@ def _time_step(scene: Scene) -> list[str]:
     speed = likely_speed(scene)
     dt = 1.0 / (scene.fps * _steps(scene, speed))
     travelled = speed * dt / scene.smallest_spacing
-    if travelled <= max(1.0, solver.cfl):
+    if travelled <= STIFFEST:
         return []
-    wanted = scene.smallest_spacing * max(1.0, solver.cfl) / speed
     return [
         f"solver.time_step = {solver.time_step:g} s is long: at the likely {speed:.2g} m/s a "
-        f"particle travels {travelled:.1f} spacings in a step. Use {wanted:.2g} s or "
-        'less, or "auto".'
+        f"particle travels {travelled:.1f} spacings in a step. Beyond {STIFFEST:g} the step is "
+        'divided; use "auto", which chooses its length by the speed.'
     ]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,17 +21,22 @@ import numpy as np
 from .backends.devices import DeviceInfo
 from .colliders import Solids
 from .errors import RunnelError
+from .params import Box, Source
 from .scene import Scene
+from .shapes import lattice_row
 from .simulation import Simulation
 from .simulation.clock import hydrostatic_speed, steps_of_frame
+from .simulation.setup import deformables_of
 from .solver.acceleration import PATIENCE, condition
 from .sources import emitters
 
 FEWEST, MOST = 1500, 4000  # particles of a pilot, about; a third of the scene's between them
 SECONDS = 12.0  # longest flight; what is left of the shot then goes on as it was
 _FACTORS = (1.0, 0.8, 0.65, 0.5)  # tried in turn: nozzles need some particles across
+_NEARBY = 0.9, 1.1, 41  # of a factor: from, to, how many are looked at for lattices that fit
 _REFINED = 1.5  # wanted steps beside those under way at which the clock halves them
 _ITERATED = ("pressure", "correction")  # stages
+STRIKES = 3  # turns that bodies have in a step besides those of iterations
 PROBE_PARTICLES, PROBE_SECONDS, PROBE_FRAMES = 60_000, 3.0, 4
 
 
@@ -54,7 +59,15 @@ class Lap:
     iterations: float = 0.0
     once: float = 0.0  # milliseconds in stages that a step has once: neighbours, velocities
     repeated: float = 0.0  # in those that every iteration has
-    besides: float = 0.0  # around them, whatever the particles: births, bodies, wet maps, books
+    besides: float = 0.0  # around them, whatever the particles: births, wet maps, books
+    bodies: float = 0.0  # in exchanges with bodies that the fluid moves: one in every iteration
+    listed: float = 0.0  # entries of a list of neighbours, mean at the end; 0: not known
+    kept: float = 0.0  # books and files of a frame, which are not part of the above
+
+    @property
+    def turns(self) -> float:
+        """Exchanges with bodies."""
+        return self.steps * (self.iterations + STRIKES)
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,7 @@ class Pilot:
     legs: tuple[Leg, ...]
     steps: int
     particles: int  # at most
+    finer: float = 1.0  # voxels of the scene's own deformable bodies beside those of the pilot's
 
     @property
     def most(self) -> float:
@@ -82,7 +96,7 @@ def fly(
     aim = min(max(expected / 3, FEWEST), MOST) if particles is None else particles
     wanted = max(1.0, (expected / aim) ** (1 / scene.dimensions))
     for part in _FACTORS:
-        factor = max(1.0, part * wanted)
+        factor = fitting(scene, max(1.0, part * wanted))
         try:
             return _Flight(scene, factor, device).run(seconds)
         except RunnelError:
@@ -91,8 +105,46 @@ def fly(
     raise AssertionError("unreachable")
 
 
-def probe(scene: Scene, device: str | DeviceInfo = "auto") -> list[Lap]:
-    """The first frames of a scene as it is (of a large one with fewer particles), timed."""
+def fitting(scene: Scene, factor: float) -> float:
+    """The factor next to one at which coarser volumes are as full as those of the scene itself.
+
+    12.6 spacings take 13 particles: a tenth more fluid than there is room for, in 3D. Such a pilot
+    starts under pressure, and needs iterations that the scene does not.
+    """
+    volumes = [s for s in scene.sources if s.kind == "volume" and isinstance(s.shape, Box)]
+    if factor == 1.0 or not volumes:
+        return factor
+
+    def misfit(times: float) -> float:
+        """Largest change of how far the rows of a lattice reach across their box."""
+        return max(
+            abs(_filled(s, axis, times) - _filled(s, axis, 1.0))
+            for s in volumes
+            for axis in scene.axes
+        )
+
+    tried = [factor * float(times) for times in np.linspace(*_NEARBY)]
+    return min((times for times in tried if times >= 1.0), key=misfit)
+
+
+def _filled(source: Source, axis: int, times: float) -> float:
+    """Share of a box's side that a row of particles takes."""
+    shape = source.shape
+    assert isinstance(shape, Box)
+    spacing = times * source.spacing / source.scale
+    low, high = shape.min[axis], shape.max[axis]
+    return lattice_row(low, high, spacing) * spacing / (high - low)
+
+
+def probe(
+    scene: Scene,
+    device: str | DeviceInfo = "auto",
+    keep: Callable[[Simulation], float] | None = None,
+) -> list[Lap]:
+    """The first frames of a scene as it is (of a large one with fewer particles), timed.
+
+    keep: writes a frame as a run does, and tells how long that takes [ms].
+    """
     factor = max(1.0, scene.estimate_particles() / PROBE_PARTICLES) ** (1 / scene.dimensions)
     laps: list[Lap] = []
     with Simulation(_coarse(scene, factor), device) as sim:
@@ -100,7 +152,8 @@ def probe(scene: Scene, device: str | DeviceInfo = "auto") -> list[Lap]:
         sim.advance(start)  # programs are built, pages touched
         started = time.perf_counter()
         while len(laps) < PROBE_FRAMES and time.perf_counter() - started < PROBE_SECONDS:
-            laps.append(_lap(sim, start + 1 + len(laps)))
+            lap = _lap(sim, start + 1 + len(laps))
+            laps.append(lap if keep is None else dataclasses.replace(lap, kept=keep(sim)))
     return laps
 
 
@@ -109,8 +162,17 @@ def _lap(sim: Simulation, frame: int) -> Lap:
     report = sim.advance(frame)
     wall = 1e3 * (time.perf_counter() - started)
     once, repeated = divided(report.milliseconds)
-    besides = max(wall - once - repeated, 0.0)
-    return Lap(report.steps, report.particles, report.iterations, once, repeated, besides)
+    bodies = report.milliseconds.get("bodies", 0.0)
+    return Lap(
+        steps=report.steps,
+        particles=report.particles,
+        iterations=report.iterations,
+        once=once,
+        repeated=repeated,
+        besides=max(wall - once - repeated - bodies, 0.0),
+        bodies=bodies,
+        listed=sim.neighbours_listed,
+    )
 
 
 def divided(stages: Mapping[str, float]) -> tuple[float, float]:
@@ -138,21 +200,35 @@ class _Flight:
 
     def run(self, seconds: float) -> Pilot:
         first, last = self.scene.frames
-        started = time.perf_counter()
         with Simulation(self.coarse, self.device) as sim:
             legs = [Leg(sim.particles.count / self.expected, 0.0, 0.0, Lap())]
+            finer = self._finer(sim)
             for frame in range(first, last):
                 legs.append(self._leg(sim, frame))
+                if frame == first:  # programs are built: on a new machine that takes longer
+                    started = time.perf_counter()
                 if time.perf_counter() - started > seconds and frame > first + 2:
                     break
         flown = tuple(legs)
-        late = dataclasses.replace(flown[-1], flown=Lap())
+        late = dataclasses.replace(flown[-1], flown=Lap(listed=flown[-1].flown.listed))
         legs += [late] * (last - first + 1 - len(legs))
         return Pilot(
             tuple(legs),
             sum(leg.flown.steps for leg in flown),
             max(leg.flown.particles for leg in flown),
+            finer,
         )
+
+    def _finer(self, sim: Simulation) -> float:
+        if sim.deformables is None:
+            return 1.0
+        own = deformables_of(self.scene, self.solids, None)
+        assert own is not None
+        fine, coarse = (
+            sum(body.skin.field.leaves for body in bodies.bodies)
+            for bodies in (own, sim.deformables)
+        )
+        return fine / coarse
 
     def _leg(self, sim: Simulation, frame: int) -> Leg:
         """The way from a frame to the next."""

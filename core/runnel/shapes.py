@@ -296,7 +296,7 @@ def _finite_bounds(shape: Shape) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _row(low: float, high: float, spacing: float) -> int:
+def lattice_row(low: float, high: float, spacing: float) -> int:
     """Particles in a row from low to high, the first half a spacing from low."""
     return max(0, math.ceil((high - low) / spacing - 0.5 - _TOLERANCE))
 
@@ -309,7 +309,7 @@ def fill(shape: Shape, spacing: float, pose: Pose, ignored_axis: int = -1) -> Fl
     """
     low, high = _finite_bounds(shape)
     step = spacing / pose.scale
-    rows = [_row(float(a), float(b), step) for a, b in zip(low, high, strict=True)]
+    rows = [lattice_row(float(a), float(b), step) for a, b in zip(low, high, strict=True)]
     if ignored_axis >= 0:
         rows[ignored_axis] = 1
     if math.prod(rows) > _MOST:
@@ -359,7 +359,7 @@ def cross_section(
         if axis is None:
             continue
         start, end = shape.extent(axis)
-        count = max(1, _row(start, end, step))
+        count = max(1, lattice_row(start, end, step))
         if count * len(points) > _MOST_ACROSS:
             raise SceneError(f"spacing {spacing:g} m is too small for this emitter")
         offset = (start + end) / 2 - float(centre @ axis)

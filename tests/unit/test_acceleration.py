@@ -109,10 +109,10 @@ def test_cycles_fill_the_iterations_exactly(planned, most):
 
 
 def test_plan_rises_at_once_and_falls_slowly():
-    """Half of what was missing is planned in; one less after ten calm steps in a row."""
+    """Half of what was missing is planned in; one less after five calm steps in a row."""
     plan = Plan(4).next(done=9, error=1e-4, tolerance=1e-3)
     assert plan == Plan(7)
-    for k in range(9):
+    for k in range(4):
         plan = plan.next(done=7, error=4e-4, tolerance=1e-3)
         assert plan == Plan(7, k + 1)
     assert plan.next(done=7, error=6e-4, tolerance=1e-3) == Plan(7)  # not calm: counting anew

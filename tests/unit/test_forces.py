@@ -111,7 +111,7 @@ def test_steps_are_short_enough_for_a_force_that_grows() -> None:
             for keys in ([], [{"frame": 1}, {"frame": 2, "strength": 800.0}])
         )
     ]
-    assert steps[1] >= 80.0 * 0.1 / 0.1
+    assert steps[1] >= 80.0 * 0.1 / (1.5 * 0.1)  # 1.5 spacings each
     assert steps[0] < 20
 
 

@@ -114,8 +114,9 @@ def test_auto_steps_follow_the_fastest_particle() -> None:
             return sim.advance(2).steps
 
     assert steps(0.0) == math.ceil(1 / 24 / 0.016)
-    assert steps(12.0) == math.ceil(12.0 / 24 / D)
-    assert steps(12.0, cfl=1.5) == math.ceil(12.0 / 24 / (1.5 * D))
+    assert steps(12.0) == math.ceil(12.0 / 24 / (1.5 * D))
+    assert steps(12.0, cfl=1.0) == math.ceil(12.0 / 24 / D)
+    assert steps(12.0, cfl=2.5) == math.ceil(12.0 / 24 / (2.5 * D))
     assert steps(12.0, cfl=0.5) == math.ceil(12.0 / 24 / (0.5 * D))
     assert steps(0.0, max_time_step=0.005) == math.ceil(1 / 24 / 0.005)
 
@@ -124,7 +125,7 @@ def test_auto_steps_mind_what_users_write() -> None:
     with Simulation(scene(block(), solver={"gravity": [0, 0, 0]})) as sim:
         few = sim.advance(2).steps
         sim.particles.write("velocity", [0], [[24.0, 0, 0]])
-        assert sim.advance(3).steps >= math.ceil(24.0 / 24 / D) > few
+        assert sim.advance(3).steps >= math.ceil(24.0 / 24 / (1.5 * D)) > few
 
 
 def test_given_steps_are_divided_for_the_fluid_not_for_single_drops() -> None:
@@ -162,7 +163,9 @@ def test_auto_steps_mind_gravity_emitters_and_colliders() -> None:
         now = Survey(max_speed=0.0, count=0, bad_id=None)
         return steps_of_frame(it, 1, now, Solids(it), emitters(it))
 
-    assert steps(scene(block(), solver={"gravity": [0, 0, -98.1]})) == math.ceil(98.1 / 24**2 / D)
+    assert steps(scene(block(), solver={"gravity": [0, 0, -98.1]})) == math.ceil(
+        98.1 / 24**2 / (1.5 * D)
+    )
     fast = nozzle(velocity=[0, 0, -20])
     assert steps(scene(fast, solver={"gravity": [0, 0, 0]})) == math.ceil(20 / 24 / D)
     keys = [{"frame": 1}, {"frame": 25, "position": [30, 0, 0]}]

@@ -7,13 +7,15 @@ import dataclasses
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..backends import devices
 from ..backends.devices import DeviceInfo
-from ..cache import Cache
+from ..cache import CHECKPOINTS_KEPT, Cache
 from ..colliders import Sinks, Solids
 from ..estimate import (
     CHANNEL_BYTES,
@@ -27,11 +29,14 @@ from ..estimate import (
     scene_rate,
     warnings,
 )
-from ..pilot import divided, fly, probe
-from ..progress import duration
+from ..pilot import Pilot, divided, fly, probe
+from ..progress import Progress, duration
+from ..scene import Scene
+from ..simulation import Simulation
 from ..sources import emitters
 from . import scenes
 from .console import say, say_json, size_text
+from .run import CHECKPOINT_EVERY, Job, Signals
 
 MEASURED_PARTICLES = 16_000
 SMALL_PARTICLES = 1000
@@ -65,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if args.measure or needs_pilot(scene):
         pilot = fly(scene, info)
     if args.measure and pilot is not None:
-        rate = scene_rate(scene, measured(info, scene.output.channels), pilot, probe(scene, info))
+        rate = _measured_rate(scene, info, pilot)
     cost = estimate(scene, rate, pilot)
     found = warnings(scene)
     if args.json:
@@ -78,6 +83,44 @@ def run(args: argparse.Namespace) -> int:
     for warning in found:
         say(f"warning: {warning}")
     return 0
+
+
+def _measured_rate(scene: Scene, info: DeviceInfo, pilot: Pilot) -> Rate:
+    with tempfile.TemporaryDirectory(prefix="runnel-check-") as folder:
+        keeper = _Keeper(Path(folder))
+        with closing(keeper):
+            probed = probe(scene, info, keeper.keep)
+    return scene_rate(scene, measured(info, scene.output.channels), pilot, probed)
+
+
+class _Keeper:
+    """Writes frames of a simulation as a run does, into a folder that goes away."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._job: Job | None = None
+
+    def keep(self, sim: Simulation) -> float:
+        """Milliseconds that the frame takes, with its part of a checkpoint."""
+        job = self._job or self._begin(sim)
+        started = time.perf_counter()
+        job.write_now()
+        written = time.perf_counter()
+        job.cache.write_checkpoint(sim.frame, *sim.state())
+        stored = time.perf_counter() - written
+        return 1e3 * (written - started + stored / CHECKPOINT_EVERY)
+
+    def _begin(self, sim: Simulation) -> Job:
+        first, last = sim.scene.frames
+        args = argparse.Namespace(checkpoint=0, keep_checkpoints=CHECKPOINTS_KEPT)
+        cache = Cache.create(self._folder, sim.scene.to_dict(defaults=True))
+        progress = Progress(first, last, mode="quiet")
+        self._job = Job(args, sim, cache, first, last, Signals(), progress)
+        return self._job
+
+    def close(self) -> None:
+        if self._job is not None:
+            self._job.writer.close()
 
 
 def _text(cost: Estimate, info: DeviceInfo, timed: bool) -> str:

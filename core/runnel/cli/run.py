@@ -280,9 +280,11 @@ class Job:
     leaks: Leaks = field(init=False)
     writer: Background = field(default_factory=Background)
 
-    def work(self) -> int:
+    def __post_init__(self) -> None:
         self.solids = solids_of(self.sim.scene)
         self.leaks = Leaks(self.sim.scene)
+
+    def work(self) -> int:
         with self.progress, closing(self.writer):
             self._keep_solids()
             self._resume()
@@ -377,6 +379,11 @@ class Job:
                 self.cache.write_checkpoint(frame, *state, keep=self.args.keep_checkpoints)
 
         self.writer.start(write, done)
+
+    def write_now(self) -> None:
+        """Write the frame that is complete, and wait for it; for forecasts."""
+        self._write()
+        self.writer.finish()
 
     def _books(self) -> dict[str, Any]:
         """What the report page tells of a frame besides the solver's numbers."""

@@ -99,14 +99,16 @@ def steps_of_frame(
     of velocity fields [m/s^2].
 
     "auto" keeps the way of the fluid in a step below `cfl` spacings, that of single drops below
-    LONE times that, and the push of the resting fluid's pressure, `pressure_speed` = sqrt(P/rho)
-    [m/s], below one (its number below 1, see solver/acceleration.py) and below `cfl`.
+    LONE times that. Below one, and below `cfl`, stay the way of solids, that of a stream out of its
+    nozzle, for it then grows by a layer at most, and the push of the resting fluid's pressure,
+    `pressure_speed` = sqrt(P/rho) [m/s] (its number is then below 1, see solver/acceleration.py).
     """
     length = 1.0 / scene.fps
     solver = scene.solver
     start = frame_time(frame, scene)
     fluid = max(now.bulk_speed, now.max_speed / LONE)
-    fastest = fluid + (_acceleration(scene, start, start + length) + pull) * length
+    gain = (_acceleration(scene, start, start + length) + pull) * length
+    fastest = fluid + gain
     if not math.isfinite(fastest):
         fastest = 0.0  # the step will say which particle it is
     if solver.time_step != "auto":
@@ -115,14 +117,14 @@ def steps_of_frame(
         quickest = max(fastest, pressure_speed)
         least = math.ceil(length * quickest / (STIFFEST * scene.smallest_spacing) - 1e-9)
         return min(MOST_STEPS, max(1, least, math.ceil(length / solver.time_step - 1e-9)))
-    speed = max(
-        fastest,
+    driven = max(
+        pressure_speed,
         solids.speed(start, start + length),
-        *(emitter.speed for emitter in emitters),
+        *(emitter.speed + gain for emitter in emitters),
         0.0,
     )
     longest = solver.max_time_step
-    for limit, quick in ((solver.cfl, speed), (min(solver.cfl, 1.0), pressure_speed)):
+    for limit, quick in ((solver.cfl, fastest), (min(solver.cfl, 1.0), driven)):
         if quick > 0:
             longest = min(longest, limit * scene.smallest_spacing / quick)
     return int(min(max(1, math.ceil(length / longest - 1e-9)), MOST_STEPS))

@@ -163,6 +163,11 @@ class Simulation:
         }
 
     @property
+    def neighbours_listed(self) -> float:
+        """Mean entries of a list of neighbours in the last step; 0 on devices without lists."""
+        return float(getattr(self._backend, "listed", 0.0))
+
+    @property
     def wet_maps(self) -> dict[str, NDArray[np.float32]]:
         """Wet maps by collider (rows, columns, 3): amount 0..1, contact time [s], touched now."""
         return {wet.part.name: wet.image() for wet in self._wet.maps.values()}

@@ -16,7 +16,7 @@ CONDITION = 30.0  # largest ratio of the spectrum's ends to damp evenly
 MARGIN = 1.2  # disorder raises the largest eigenvalue above that of the lattice
 
 
-PATIENCE = 10  # steps well below the tolerance before one iteration less is planned
+PATIENCE = 5  # steps well below the tolerance before one iteration less is planned
 WELL_BELOW = 0.5
 
 
