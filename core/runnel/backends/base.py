@@ -151,6 +151,14 @@ class Surroundings(NamedTuple):
     masses: NDArray[np.float64]  # [kg]
 
 
+class Rim(NamedTuple):
+    """Particles around what is flush with bodies."""
+
+    rows: NDArray[np.uint32]  # numbers that hold until neighbours are found anew
+    places: NDArray[np.float64]  # (n, 3) x* [m]
+    densities: NDArray[np.float64]  # rho0 [kg/m^3]
+
+
 def fastest_point(solids: Array, fields: Sequence[SparseField]) -> float:
     """Speed that no point of a solid that can be passed exceeds [m/s]."""
     rows = solids[can_be_passed(solids)].astype(np.float64)
@@ -233,6 +241,12 @@ class Backend(Protocol):
     def surroundings(self, first: int) -> Surroundings:
         """All particles within h of the bodies from number `first` on, and some more. Needs
         neighbours."""
+
+    def rim(self, bodies: NDArray[np.int64]) -> Rim:
+        """All particles within h of these bodies, and some more. Needs neighbours."""
+
+    def multipliers(self, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """p of particles that `rim` gave, as the step stands: below 0 where it pushes [kg/m]."""
 
     def follow(self, currents: Sequence[Current], dt: float) -> None:
         """v += dt a of one velocity field after the other; ahead of predict."""

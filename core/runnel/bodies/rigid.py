@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import BODY, BODY_COLUMNS, same_fields
+from ..backends.base import BODY, BODY_COLUMNS, Rim, same_fields
 from ..backends.reference.field import world_of
 from ..backends.reference.solids import signed_distances
 from ..colliders import Solids
@@ -22,6 +22,7 @@ from ..motion import Motion, Pose, motion_of
 from ..params import Collider, MeshFile, Plane
 from ..scene import Scene
 from . import contacts, moving
+from .film import Films
 from .mass import MassProperties, mass_properties
 from .points import surface_points
 from .turning import matrix_of, quaternion_of, turned
@@ -65,6 +66,9 @@ class RigidBodies:
         soft = [i for i, c in enumerate(scene.colliders) if c.body == "deformable"]
         self._met = np.setdiff1d(np.arange(len(rows)), soft)  # rows; bodies do not meet soft ones
         self._gather_points()
+        self._films = Films(
+            self._world, self._parts, self._start, self._reach, scene.largest_spacing
+        )
         n = len(self._parts)
         self.centre = self._start.copy()
         self.quaternion = np.tile([1.0, 0.0, 0.0, 0.0], (n, 1))  # turn since the start
@@ -178,13 +182,34 @@ class RigidBodies:
         self.velocity[free] += dt * gravity.astype(np.float64)
         self._take(np.zeros((len(self), 6)))
         self._place_driven(start, dt)
+        self._gravity = gravity.astype(np.float64)
         self._find_contacts(float(np.linalg.norm(gravity)))
         self._solve(SWEEPS)
         self._coefficients[:] = 0.0
         self._fill_table()
 
-    def weigh(self, loads: Floats) -> None:
-        """Take in what the fluid around can push by: Backend.weigh_bodies."""
+    @property
+    def flush(self) -> NDArray[np.int64]:
+        """Bodies that lie flush on something, for Backend.rim; often none."""
+        return self._films.bodies
+
+    def soak(self, rim: Rim) -> NDArray[np.uint32]:
+        """Take in what is around these: rows whose pressure `press` wants to know."""
+        self._films.fill(rim, self._gravity)
+        if self._films.wet:
+            self.strike(self._dt * self._films.at_rest())
+        return self._films.rows
+
+    def press(self, pressure: Floats) -> Floats:
+        """What films get by the pressure times dt^2 of these rows [kg/m], less what they had: as
+        Backend.reactions gives it after a correction."""
+        return self._films.pushes(pressure)
+
+    def weigh(self, loads: Floats, film_scale: float) -> None:
+        """Take in what the fluid around can push by: Backend.weigh_bodies. film_scale: of what
+        films can, that a sum of volumes times gradients stands for."""
+        if self._films.wet:
+            loads[:, :6] += film_scale * self._films.loads(self._frame)
         self._wet = loads[:, 6:9].sum(axis=1) > 0
         inverse = np.concatenate((self._mobility, self._principal), axis=1)
         self._coefficients = np.concatenate(
@@ -378,6 +403,9 @@ class RigidBodies:
             self._reach, margin, self._friction[self._met], (self.calm >= REST).astype(np.int64),
             self._contacts, self._pairs,
         )  # fmt: skip
+        moves = (self._mobility > 0).any(axis=1) | (self._principal > 0).any(axis=1)
+        moves &= ~self._driven & (self.calm < REST)
+        self._films.find(world, turns, centre, moves)
 
     def _solve(self, sweeps: int) -> None:
         if self._count:

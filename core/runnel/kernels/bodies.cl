@@ -98,4 +98,10 @@ __kernel void gather_rows(
         ended |= slots > 1U && row.w < 0.0f;
     }
 }
+
+__kernel void gather_floats(__global const uint *rows, __global const float *values_in, __global float *values_out, const uint count)
+{
+    const uint k = get_global_id(0);
+    if (k < count) values_out[k] = values_in[rows[k]];
+}
 #endif

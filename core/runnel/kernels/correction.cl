@@ -87,6 +87,18 @@ inline real mirrored_pressure(real total, real change)
     return MIN(total, (real)0.0f) - MIN(total - change, (real)0.0f);
 }
 
+#if BODIES
+// What corrections have moved a cluster's particles by in this step, added up beside x*. x* + dx drops what is below half of its last
+// digit; v = (x* - x)/dt would not get that, but the bodies that gave it would lose it. moved_xy: all x, then all y.
+FORCE_INLINE void add_moved(real3_t by, __global float *moved_xy, __global float *moved_z, uint stride, uint begins)
+{
+    if (!begins) {
+        by.x += LOAD_FLOAT(moved_xy); by.y += LOAD_FLOAT(moved_xy + stride); by.z += LOAD_FLOAT(moved_z);
+    }
+    STORE_FLOAT(by.x, moved_xy); STORE_FLOAT(by.y, moved_xy + stride); STORE_FLOAT(by.z, moved_z);
+}
+#endif
+
 // push: what walls have moved particles by, of clusters near one. begins: the first iteration of a step.
 // tensile: strength of s_ij, 0 after the first iteration of a step. It acts once: it is not bounded by a constraint, and adding it in
 // every iteration would tear strong tension apart.
@@ -105,7 +117,7 @@ LANES_KERNEL void correct_positions(
     const uint known,  // of those that `clear` tells of, walls.cl
     BODY_TABLE
 #if BODIES
-    __global float4 *back_out, const uint stride, const uint body_bits,
+    __global float4 *back_out, __global float *moved_xy, __global float *moved_z, const uint stride, const uint body_bits,
 #endif
     const uint count, const float tensile, const uint begins)
 {
@@ -138,6 +150,9 @@ LANES_KERNEL void correct_positions(
 #endif
     const real scale = PAIR_SLOPE_SCALE(inverse_h) / rho0;
     real dx = sum.x * scale, dy = sum.y * scale, dz = sum.z * scale;
+#if BODIES
+    real3_t exact = {dx, dy, dz};
+#endif
 
     const uint near = near_in[CLUSTER_INDEX];
     const real way2 = dx * dx + dy * dy + dz * dz;
@@ -179,6 +194,9 @@ LANES_KERNEL void correct_positions(
         }
         STORE_ROWS(pushed, push);
 #if BODIES
+        exact.x = fused(mirrored, slope.x, by.x) + given->put.x;
+        exact.y = fused(mirrored, slope.y, by.y) + given->put.y;
+        exact.z = fused(mirrored, slope.z, by.z) + given->put.z;
         if (near & body_bits) store_given(given, back_out, stride, rho0 * VOLUME_I, count);
 #endif
     } else if (near) {
@@ -188,6 +206,9 @@ LANES_KERNEL void correct_positions(
         FOR_LANES if (near & body_bits && LANE_PARTICLE < count) back_out[LANE_PARTICLE] = NO_REACTION;
 #endif
     }
+#if BODIES
+    add_moved(exact, moved_xy, moved_z, stride, begins);
+#endif
     if (near & known) STORE_FLOAT(off_fields - longer_way(dx, dy, dz), clear);
     const rows_t moved_to = {x + dx, y + dy, z + dz, p};  // p: the next iteration's momentum
     STORE_ROWS(moved_to, xp_out);

@@ -305,7 +305,8 @@ LANES_KERNEL void update_velocities(
     __global float4 *x, __global float4 *v,
     __global const float *solids, const uint solid_count, BODY_TABLE
 #if BODIES
-    __global const float8 *fluids_in, __global float4 *back_out, const uint stride, const uint body_bits,
+    __global const float8 *fluids_in, __global float4 *back_out, __global const float *moved_xy, __global const float *moved_z,
+    const uint stride, const uint body_bits, const uint corrected,  // corrected: whether anything has been moved
 #endif
     const uint holding,  // bits of solids that may act on what they did not push
     const uint count, const float dt, const float rest_speed, const uint stopped)
@@ -313,10 +314,21 @@ LANES_KERNEL void update_velocities(
     if (CLUSTER_INDEX * CLUSTER >= count) return;
     const rows_t from = LOAD_ROWS(x), was = LOAD_ROWS(v);
     rows_t to = LOAD_ROWS(xp);
+    const real inverse_dt = (real)(1.0f / dt);
+#if BODIES
+    // v + sum dx/dt: the rounding of x* + dx stays out of v too (correction.cl).
+    real3_t velocity = {was.x, was.y, was.z};
+    if (corrected) {
+        velocity.x = fused(LOAD_FLOAT(moved_xy), inverse_dt, was.x);
+        velocity.y = fused(LOAD_FLOAT(moved_xy + stride), inverse_dt, was.y);
+        velocity.z = fused(LOAD_FLOAT(moved_z), inverse_dt, was.z);
+    }
+#else
     // (x* - x)/dt, written so that the rounding of x + dt v stays out of v.
-    const real inverse_dt = (real)(1.0f / dt), span = (real)dt;
+    const real span = (real)dt;
     real3_t velocity = {was.x + (to.x - fused(span, was.x, from.x)) * inverse_dt, was.y + (to.y - fused(span, was.y, from.y)) * inverse_dt,
                         was.z + (to.z - fused(span, was.z, from.z)) * inverse_dt};
+#endif
     const uint near = near_in[CLUSTER_INDEX] & ~TWIN_BIT;
     lanes_mask met = (lanes_mask)(near & holding ? -1 : 0);
     if (near && !(near & holding)) {
@@ -392,7 +404,9 @@ LANES_KERNEL void apply_viscosity(
     const real c = FLUID_I(VISCOSITY);
     const uint2 range = list_range_in[CLUSTER_INDEX];
     real3_t sum = {(real)0.0f, (real)0.0f, (real)0.0f};
-    for (uint k = range.x; k < LIST_END(range); ++k)
+    // A pair is damped by the thinner of its fluids: what has no viscosity keeps its velocity, whatever is around it.
+    const uint end = ANY_LANE(c > (real)0.0f) ? LIST_END(range) : range.x;
+    for (uint k = range.x; k < end; ++k)
         add_drag(list_in[k], x, y, z, vx, vy, vz, h, inverse_h, rho, c, same, xp_in, v_in, fill_in, material_in, fluids_in, &sum);
     const real scale = 2.0f * inverse_passes * PAIR_W_SCALE(inverse_h);
     STORE((vx + sum.x * scale), v_out, x);

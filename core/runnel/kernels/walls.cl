@@ -18,14 +18,21 @@
 
 // ---- what bodies get back, as in reactions.cl: slots are those of the cluster ----
 #if BODIES
+#if LANES_IN_VECTOR
+#define GIVEN_SLOTS 16  // lanes in a crowd of small bodies are at different ones
+#else
+#define GIVEN_SLOTS BODY_SLOTS
+#endif
 typedef struct {
     __global const float *bodies;
-    int used, body[BODY_SLOTS];
-    __global const float *row[BODY_SLOTS];  // that has a share; of a deformable body: the only one it has
-    real3_t gradient[BODY_SLOTS], back[BODY_SLOTS];
+    int used, body[GIVEN_SLOTS];
+    __global const float *row[GIVEN_SLOTS];  // that has a share; of a deformable body: the only one it has
+    real3_t gradient[GIVEN_SLOTS], back[GIVEN_SLOTS];
+    real3_t put;  // what contact moved the lanes by: their places round it, their momentum must not
 } given_t;
 
-#define NEW_GIVEN(table) given_t given_by_lanes; given_t *given = &given_by_lanes; given->bodies = table; given->used = 0
+#define NEW_GIVEN(table) given_t given_by_lanes; given_t *given = &given_by_lanes; given->bodies = table; given->used = 0; \
+    given->put.x = given->put.y = given->put.z = (real)0.0f
 #define GIVEN_ARGUMENT , given_t *given
 #define PASS_GIVEN , given
 #define GIVE(s, by) give(given, s, by)
@@ -37,7 +44,7 @@ FORCE_INLINE int given_slot(given_t *g, int body)
     int k = 0;
     while (k < g->used && g->body[k] != body) ++k;
     if (k < g->used) return k;
-    if (k == BODY_SLOTS) return BODY_SLOTS - 1;
+    if (k == GIVEN_SLOTS) return GIVEN_SLOTS - 1;
     const real3_t none = {(real)0.0f, (real)0.0f, (real)0.0f};
     g->used = k + 1;
     g->body[k] = body;
@@ -52,6 +59,7 @@ FORCE_INLINE void add_times(real3_t *sum, real by, real3_t v)
 
 FORCE_INLINE void give(given_t *g, __global const float *s, real3_t by)
 {
+    add_times(&g->put, (real)1.0f, by);
     if (BODY_OF(s) >= 0) add_times(g->back + given_slot(g, BODY_OF(s)), (real)-1.0f, by);
 }
 
@@ -99,11 +107,17 @@ FORCE_INLINE void store_given(given_t *given, __global float4 *back_out, uint st
     FOR_LANES {
         const uint i = LANE_PARTICLE;
         if (i >= count) continue;
+        int used = 0;
+        float3 last = (float3)(0.0f);  // in the last slot: one more body than there are slots adds to it, that nothing is lost
         for (int k = 0; k < given->used; ++k) {
             const real3_t b = given->back[k];
-            back_out[k * stride + i] = (float4)(LANE_OF(mass) * (float3)(LANE_OF(b.x), LANE_OF(b.y), LANE_OF(b.z)), (float)given->body[k]);
+            const float3 own = (float3)(LANE_OF(b.x), LANE_OF(b.y), LANE_OF(b.z));
+            if (dot3(own, own) == 0.0f) continue;
+            last = used < BODY_SLOTS ? own : last + own;
+            used = MIN(used + 1, BODY_SLOTS);
+            back_out[(used - 1) * stride + i] = (float4)(LANE_OF(mass) * last, (float)given->body[k]);
         }
-        if (given->used < BODY_SLOTS) back_out[given->used * stride + i] = NO_REACTION;
+        if (used < BODY_SLOTS) back_out[used * stride + i] = NO_REACTION;
     }
 }
 #else
@@ -451,8 +465,9 @@ FORCE_INLINE real3_t hold_back_lanes(__global const float *solids, uint solid_co
         const float3 at = (float3)(LANE_OF(from.x), LANE_OF(from.y), LANE_OF(from.z));
         const float3 way = (float3)(LANE_OF(wx), LANE_OF(wy), LANE_OF(wz));
         NEW_REACTION(0);
-        const float3 held = at + hold_back(solids, solid_count, near, at, way, LANE_OF(radius) PASS_REACTION);
+        const float3 left = hold_back(solids, solid_count, near, at, way, LANE_OF(radius) PASS_REACTION), held = at + left;
 #if BODIES
+        LANE_OF(given->put.x) += left.x - way.x; LANE_OF(given->put.y) += left.y - way.y; LANE_OF(given->put.z) += left.z - way.z;
         for (int k = 0; k < reaction->used; ++k) {
             real3_t *back = given->back + given_slot(given, reaction->body[k]);
             LANE_OF(back->x) += reaction->back[k].x; LANE_OF(back->y) += reaction->back[k].y; LANE_OF(back->z) += reaction->back[k].z;
@@ -470,7 +485,10 @@ FORCE_INLINE real3_t put_off_walls(__global const float *solids, uint solid_coun
         if (!IS_NEAR(near, c)) continue;
         __global const float *s = solids + c * SOLID_COLUMNS;
         if (IS_CONTAINER(s)) {
+            const real3_t from = x;
             x = put_inside(s, x, distance);
+            const real3_t in = {x.x - from.x, x.y - from.y, x.z - from.z};
+            GIVE(s, in);
             continue;
         }
         real3_t by = {(real)0.0f, (real)0.0f, (real)0.0f};

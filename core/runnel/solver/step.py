@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import FEW, Array, Backend, Contributions, Current, Surroundings, Survey
+from ..backends.base import FEW, Array, Backend, Contributions, Current, Rim, Surroundings, Survey
 from .acceleration import MARGIN, Plan, cycles, weights
 from .model import Model
 
@@ -45,7 +45,17 @@ class Bodies(Protocol):
     def rows(self, base: Array) -> Array:
         """Solids with the bodies where the step, as it stands, takes them."""
 
-    def weigh(self, loads: NDArray[np.float64]) -> None:
+    @property
+    def flush(self) -> NDArray[np.int64]:
+        """Bodies, from 0, that lie flush on a solid with a film of water between."""
+
+    def soak(self, rim: Rim) -> NDArray[np.uint32]:
+        """Take in the particles around these; rows that the pressure of films depends on."""
+
+    def press(self, pressure: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What films give by the pressure of these rows, as of Backend.reactions."""
+
+    def weigh(self, loads: NDArray[np.float64], film_scale: float) -> None:
         """Take in what Backend.weigh_bodies gave."""
 
     def push(self, sums: NDArray[np.float64]) -> None:
@@ -212,6 +222,8 @@ class _Coupling:
         # The weights of iterations are safe up to this eigenvalue: bodies need not stay below 1.
         self._bold = MARGIN * model.calibration.largest_eigenvalue
         self._slope = np.asarray(model.calibration.wall_slope, np.float64)
+        self._per_pressure = model.calibration.curl_scale  # p over pressure times dt^2
+        self._rim = np.zeros(0, np.uint32)  # rows that films depend on
 
     def place(self) -> None:
         """Solids where the step, as it stands, takes them; and the table of bodies."""
@@ -240,19 +252,35 @@ class _Coupling:
             return
         with self.watch.stage("bodies"):
             if self._bodies is not None:
+                self._soak()
                 loads = self._rigid(self._backend.weigh_bodies())
                 loads[:, :6] /= self._bold
-                self._bodies.weigh(loads)
+                self._bodies.weigh(loads, 0.5 / (self._per_pressure * self._bold))
             if self._soft is not None:
                 around = self._backend.surroundings(self._soft.first)
                 self._soft.weigh(around, self._slope, self._bold)
                 self.place()
+            elif len(self._rim):
+                self.place()
             else:
                 self._set_table()  # nothing has moved
 
+    def _soak(self) -> None:
+        """Films of water where bodies lie flush."""
+        assert self._bodies is not None
+        flush = self._bodies.flush
+        if len(flush):
+            self._rim = self._bodies.soak(self._backend.rim(flush))
+
+    def _press(self, sums: NDArray[np.float64]) -> None:
+        """Add what films give the bodies."""
+        assert self._bodies is not None
+        pushing = np.maximum(-self._backend.multipliers(self._rim), 0.0)
+        sums += self._bodies.press(pushing / self._per_pressure)
+
     def push(self) -> None:
         """Back to bodies what corrections did."""
-        self._give(self._dt, None if self._bodies is None else self._bodies.push)
+        self._give(self._dt, None if self._bodies is None else self._bodies.push, films=True)
 
     def strike(self) -> None:
         """Back to bodies what changes of velocities did."""
@@ -268,7 +296,9 @@ class _Coupling:
     def _rigid(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         return sums if self._soft is None else sums[: self._soft.first]
 
-    def _give(self, dt: float, take: Callable[[NDArray[np.float64]], None] | None) -> None:
+    def _give(
+        self, dt: float, take: Callable[[NDArray[np.float64]], None] | None, films: bool = False
+    ) -> None:
         if self._bodies is None and self._soft is None:
             return
         with self.watch.stage("bodies"):
@@ -278,6 +308,8 @@ class _Coupling:
                 moved = self._soft.take(found._replace(given=found.given / dt))
             if take is not None:
                 sums = self._rigid(self._backend.reactions())
+                if films and len(self._rim):
+                    self._press(sums)
                 if sums.any():
                     take(sums)
                     moved = True

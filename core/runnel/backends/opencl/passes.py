@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,9 @@ from ...errors import SimulationError
 from ...solver.model import ATTRACTION_SHARE, Model, tension_strength
 from ..base import (
     BODY,
-    LOADS,
     SOLID_COLUMNS,
     SPEED_BINS,
-    Contributions,
     Current,
-    Surroundings,
     Survey,
     bulk_speed,
     can_be_passed,
@@ -28,19 +24,15 @@ from ..base import (
     near_bit,
     tells,
 )
+from .coupling import BODY_SLOTS, Coupling
 from .program import (
     CLUSTER,
     FINE_BITS,
     LIST_RUN,
-    MASKED_ROWS,
-    MODERATE,
     RADIX_BITS_CPU,
     RADIX_BITS_GPU,
     ROW_BITS,
-    Programs,
-    Variant,
 )
-from .state import DeviceState
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -51,16 +43,13 @@ if TYPE_CHECKING:
 
 TILES_CPU, TILES_GPU = 32, 512
 MARCH_GROUP = 8  # particles of a work-item of stop_at_solids, as in velocity.cl
-BODY_SLOTS = 4  # bodies of a particle, as in reactions.cl
 GRID = np.dtype([("inverse", "f4"), ("low", "i4", 3), ("bits", "i4"), ("shift", "i4")])  # grid_t
 
 u32 = np.uint32
 f32 = np.float32
 
-NO_CONTRIBUTIONS = Contributions(np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 3)))
 
-
-class OpenCLBackend(DeviceState):
+class OpenCLBackend(Coupling):
     """One device's particles and the passes over them. Implements `base.Backend`."""
 
     def __init__(
@@ -78,91 +67,24 @@ class OpenCLBackend(DeviceState):
         # A tile is one work-item of the serial passes (sort, sums): few and long on CPUs. Their
         # number decides the order of sums, so it must not follow the number of threads.
         tiles, radix_bits = (TILES_CPU, RADIX_BITS_CPU) if on_cpu else (TILES_GPU, RADIX_BITS_GPU)
-        super().__init__(model, queue, tiles, radix_bits)
-        self.vector_lanes = on_cpu if vector_lanes is None else vector_lanes
+        lanes = on_cpu if vector_lanes is None else vector_lanes
+        super().__init__(model, queue, tiles, radix_bits, lanes)
         self.reorder_interval = max(1, reorder_interval)
-        self.group = 64
         self._radii.update(kernel_radii)
-        self._programs = Programs(self.context, model, self.vector_lanes, radix_bits)
-        self._dt = 0.0
         self._tension = 1.0
         self._rest_speed = 0.0
-        self._solid_count = 0
         self._telling = 0  # bits of solids whose share in the density tells that they are near
         self._kinds = np.full((1, 4), np.nan, np.float32)  # of solids, what tells one from another
-        self._body_count, self._body_bits = 0, 0  # bits as in `near`
         self._flows: dict[int, Flow] = {}  # on the device, by id()
-        self._around: tuple[Any, int] | None = None  # clusters near deformables, their rows
-        self._acted = 0, True  # last pass: slots of a particle, whether ahead of the neighbours
         self._passable = False  # any of the solids, by what is fast
         self._stopped = False  # whether the step has looked for that
+        self._corrected = False  # whether it has corrected positions
         self.list_used = 0
         self._known_bits = 0  # of fields that `clear` tells of (kernels/walls.cl), in "index2"
         self._reach = f32(0)  # kernel radius that its table is for
         self.set_solids(np.zeros((0, SOLID_COLUMNS), np.float32))
         self._place_reach()
         self._reserve(0)
-
-    # ---- programs --------------------------------------------------------------------------------
-
-    @property
-    def _levels(self) -> int:
-        if not self._radii:
-            return 1
-        ratio = max(self._radii) / min(self._radii)
-        return 1 + min(6, int(math.log2(ratio * 1.0001)))
-
-    @property
-    def _extent_limit(self) -> int:
-        """Cells per axis at most: 64-bit keys (P004 6.2) tell 2^21, and where sizes differ levels.
-
-        Finer levels have more cells; the last one is left out, its key means "empty".
-        """
-        level_bits = (self._levels - 1).bit_length()
-        finest = 1 << ((64 - level_bits) // 3)
-        return (finest >> (self._levels - 1)) - (level_bits > 0)
-
-    @property
-    def _list_max(self) -> int:
-        """Neighbours of one cluster at most: large particles may lie among many small ones."""
-        ratio = max(self._radii, default=1.0) / min(self._radii, default=1.0)
-        return min(16384, 1024 * math.ceil(ratio**self.model.calibration.dimensions + 1))
-
-    def _program(self, *, fine: bool = True, indexed: bool = False) -> dict[str, Any]:
-        low, high = min(self._radii, default=1.0), max(self._radii, default=1.0)
-        return self._programs.get(
-            Variant(
-                mixed_sizes=len(self._radii) > 1,
-                levels=self._levels,
-                list_max=self._list_max,
-                fine=fine,
-                indexed=indexed,
-                masked=self._rows <= MASKED_ROWS,
-                moderate=MODERATE[0] <= low and high <= MODERATE[1],
-                bodies=self._body_count > 0,
-            )
-        )
-
-    def _run(
-        self, program: dict[str, Any], name: str, items: int, *args: Any, group: int = 64
-    ) -> None:
-        if items == 0:
-            return
-        size = -(-items // group) * group
-        program[name](self.queue, (size,), (group,), *args)
-
-    def _take(self, names: str) -> list[Any]:
-        """Buffers by name."""
-        return [self._buffers[name] for name in names.split()]
-
-    def _run_lanes(self, name: str, *args: Any) -> None:
-        """A pass over clusters: a work-item each, or eight."""
-        items = self._clusters * (1 if self.vector_lanes else CLUSTER)
-        self._run(self._program(), name, items, *args, group=self.group)
-
-    @property
-    def _clusters(self) -> int:
-        return -(-self._rows // CLUSTER)
 
     @property
     def _same(self) -> Any:
@@ -197,114 +119,6 @@ class OpenCLBackend(DeviceState):
         self._body_of = solids[:, BODY].copy()
         self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > 0)})
 
-    def set_bodies(self, bodies: NDArray[np.float32]) -> None:
-        if len(bodies) != self._body_count:
-            self._body_count = len(bodies)
-            self._buffers["bodies"] = self._allocate(4 * bodies.size)
-            self._buffers["body_sums"] = self._allocate(4 * self.tiles * len(bodies) * LOADS)
-        if bodies.size:
-            rows = np.ascontiguousarray(bodies, f32)
-            self._cl.enqueue_copy(self.queue, self._buffers["bodies"], rows)
-
-    def weigh_bodies(self) -> NDArray[np.float64]:
-        self._run(
-            self._program(),
-            "weigh_bodies",
-            self.tiles if self._rows else 0,
-            *self._take("fluids wall material xp near solids"),
-            u32(self._solid_count),
-            *self._take("bodies body_sums"),
-            u32(self._body_count),
-            u32(self._body_bits),
-            u32(self._rows),
-            u32(self.tiles),
-            group=1,
-        )
-        return self._body_sums()
-
-    def reactions(self) -> NDArray[np.float64]:
-        slots, _ = self._acted
-        if not slots:
-            return np.zeros((self._body_count, 6))
-        self._run(
-            self._program(),
-            "sum_reactions",
-            self.tiles if self._rows else 0,
-            *self._take("x back near bodies body_sums"),
-            u32(self._body_count),
-            u32(self._body_bits),
-            u32(slots),
-            u32(self._rows),
-            u32(self.capacity),
-            u32(self.tiles),
-            group=1,
-        )
-        return self._body_sums()[:, :6]
-
-    def contributions(self, first: int) -> Contributions:
-        slots, ahead = self._acted
-        if not slots or not self._rows:
-            return NO_CONTRIBUTIONS
-        back = self._gather("back", first, slots)
-        at = self._gather("x" if ahead else "xp", first)[0, :, :3].astype(np.float64)
-        if ahead:
-            at += self._dt * self._gather("v", first)[0, :, :3]
-        # Slots are those of clusters: most particles are not at all of their bodies.
-        slot, row = np.nonzero((back[..., 3] >= first) & back[..., :3].any(axis=2))
-        chosen = back[slot, row].astype(np.float64)
-        return Contributions(chosen[:, 3].astype(np.int64), at[row], chosen[:, :3])
-
-    def surroundings(self, first: int) -> Surroundings:
-        material, x = (self._gather(name, first)[0] for name in ("material", "xp"))
-        own = material[:, 0] > 0
-        material, x = material[own], x[own, :3].astype(np.float64)
-        h, volume = material[:, 0].astype(np.float64), material[:, 1].astype(np.float64)
-        phase = np.ascontiguousarray(material[:, 2]).view(np.uint32)
-        return Surroundings(
-            x, h, volume, self.model.rest_density.astype(np.float64)[phase] * volume
-        )
-
-    def _gather(self, name: str, first: int, slots: int = 1) -> NDArray[np.float32]:
-        """(slots, n, 4) of particles in clusters near bodies from number `first` on; what is no
-        particle is (0, 0, 0, -1)."""
-        if self._around is None:
-            bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > first)})
-            near = self._fetch("near", np.uint32, 1, self._clusters)[:, 0]
-            found = np.flatnonzero(near & u32(bits)).astype(np.uint32)
-            self._around = self._upload(found), CLUSTER * len(found)
-        clusters, rows = self._around
-        size = 16 * slots * rows
-        if "of_bodies" not in self._buffers or self._buffers["of_bodies"].size < size:
-            self._buffers["of_bodies"] = self._allocate(size + size // 4)
-        self._run(
-            self._program(),
-            "gather_rows",
-            rows,
-            clusters,
-            *self._take(f"{name} of_bodies"),
-            u32(slots),
-            u32(self.capacity),
-            u32(rows),
-            u32(self._rows),
-        )
-        return self._fetch("of_bodies", np.float32, 4, slots * rows).reshape(slots, rows, 4)
-
-    def _body_sums(self) -> NDArray[np.float64]:
-        """Sums over tiles, in their order."""
-        if not self._rows:
-            return np.zeros((self._body_count, LOADS))
-        sums = self._fetch("body_sums", np.float32, self._body_count * LOADS, self.tiles)
-        total: NDArray[np.float64] = sums.astype(np.float64).sum(axis=0)
-        return total.reshape(self._body_count, LOADS)
-
-    def _of_bodies(self, names: str, *more: Any) -> list[Any]:
-        """Arguments that passes have only where there are bodies."""
-        if not self._body_count:
-            return []
-        if "back" not in self._buffers or self._buffers["back"].size < 64 * self.capacity:
-            self._buffers["back"] = self._allocate(64 * self.capacity)
-        return [*self._take(names), *more]
-
     def follow(self, currents: Sequence[Current], dt: float) -> None:
         needed = {id(f): f for c in currents for f in (c.before, c.after)}
         for number in self._flows.keys() - needed.keys():
@@ -332,7 +146,7 @@ class OpenCLBackend(DeviceState):
 
     def predict(self, dt: float, gravity: NDArray[np.float32], forces: NDArray[np.float32]) -> None:
         self._dt = dt
-        self._stopped = False
+        self._stopped = self._corrected = False
         self._tension = tension_strength(dt)
         self._rest_speed = 2 * dt * float(np.linalg.norm(gravity))
         if len(forces):
@@ -612,20 +426,26 @@ class OpenCLBackend(DeviceState):
             u32(self._solid_count),
             u32(self._telling),
             u32(self._known_bits),
-            *self._of_bodies("bodies back", u32(self.capacity), u32(self._body_bits)),
+            *self._of_bodies("bodies back key key2", u32(self.capacity), u32(self._body_bits)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
             u32(first),
         )
         b["xp"], b["xp2"] = b["xp2"], b["xp"]
         self._acted = BODY_SLOTS, False
+        self._corrected = True
 
     def update_velocities(self) -> None:
         self._run_lanes(
             "update_velocities",
             *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),
-            *self._of_bodies("bodies fluids back", u32(self.capacity), u32(self._body_bits)),
+            *self._of_bodies(
+                "bodies fluids back key key2",
+                u32(self.capacity),
+                u32(self._body_bits),
+                u32(self._corrected),
+            ),
             u32(self._holding_bits),
             u32(self._rows),
             f32(self._dt),
@@ -764,6 +584,14 @@ class OpenCLBackend(DeviceState):
             if found <= room:
                 return self._fetch("gathered", np.float32, 4, found)[:, :3]
             b["gathered"] = self._allocate(16 * (found + found // 4))
+
+    @property
+    def listed(self) -> float:
+        """Mean entries of a cluster's list in the last step; waits for the device."""
+        if self._rows == 0:
+            return 0.0
+        ranges = self._fetch("list_range", np.uint32, 2, self._clusters)
+        return float(np.mean(ranges[:, 1] & u32(0xFFFF)))
 
     def neighbor_lists(self) -> tuple[NDArray[np.uint32], ...]:
         """(range per cluster, particles, bits of the lanes they are in reach of): for tests."""

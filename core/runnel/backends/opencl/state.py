@@ -37,7 +37,7 @@ STATE = {
     "fluid_fill": (np.float32, 1),
     "fill": (np.float32, 1),
     "key": (np.uint64, 1),
-    "key2": (np.uint64, 1),
+    "key2": (np.uint64, 1),  # of the sort; after it, beside bodies, sums of corrections
     "index": (np.uint32, 1),
     "index2": (np.uint32, 1),  # of the sort; after it, how far particles are from fields
 }

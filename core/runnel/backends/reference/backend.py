@@ -24,6 +24,7 @@ from ..base import (
     Array,
     Contributions,
     Current,
+    Rim,
     Surroundings,
     Survey,
     bulk_speed,
@@ -49,6 +50,7 @@ WORK_CHANNELS: dict[str, tuple[type, int]] = {
     "multiplier": (np.float32, 1),  # p of eq. 2 within a step [kg/m]
     "change": (np.float32, 1),  # dp of the last compute_pressure [kg/m]
     "push": (np.float32, 3),  # displacement by walls, summed over a step [m]
+    "moved": (np.float32, 3),  # by corrections, the same: without the rounding of x* [m]
     "lost": (np.float32, 1),  # normal speed of what was stopped at a solid [m/s]
     "wall_gradient": (np.float32, 3),  # of the last compute_pressure [1/m]
     "vorticity": (np.float32, 3),  # [1/s]
@@ -157,6 +159,13 @@ class ReferenceBackend:
         )
         return Surroundings(x, h, volume, self._mass())
 
+    def rim(self, bodies: NDArray[np.int64]) -> Rim:
+        x = self._data["predicted"].astype(np.float64)
+        return Rim(np.arange(len(x), dtype=np.uint32), x, self._of_fluid(self.model.rest_density))
+
+    def multipliers(self, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+        return self._data["multiplier"][rows].astype(np.float64)
+
     def _no_reactions(self, at: NDArray[Any]) -> NDArray[np.float64]:
         """Room for what bodies get of a pass that acts at these places."""
         self._arms = at.astype(np.float64)
@@ -193,7 +202,7 @@ class ReferenceBackend:
             self.model.ignored_axis,
         )
         self._place_predicted()
-        d["push"][:] = 0
+        d["push"][:] = d["moved"][:] = 0
         d["lost"][:] = 0
         d["multiplier"][:] = d["change"][:] = 0
 
@@ -292,12 +301,14 @@ class ReferenceBackend:
             )
         d["predicted"][:] = x
         d["push"] += push.astype(np.float32)
+        d["moved"] += (moved + push).astype(np.float32)
 
     def update_velocities(self) -> None:
         d = self._data
-        # (x* - x)/dt, but the rounding of x + dt v stays out of the velocity.
+        # (x* - x)/dt, but the rounding of x + dt v stays out of the velocity; with bodies that of
+        # x* + dx too, which they would get and particles lose.
         corrected = d["predicted"].astype(np.float64) - d["unconstrained"]
-        v = d["velocity"] + corrected / self._dt
+        v = d["velocity"] + (d["moved"] if len(self._bodies) else corrected) / self._dt
         back = self._no_reactions(d["predicted"])
         if len(self._solids.rows):
             d["predicted"] -= contact.wall_response(

@@ -1,0 +1,203 @@
+"""What bodies and particles do to each other, read back for the host: docs/theory/bodies.md.
+
+Bodies and films are the host's; of the particles, those in clusters near them are read back only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base import LOADS, Contributions, Rim, Surroundings, near_bit
+from .launch import Launcher
+from .program import CLUSTER
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from ...solver.model import Model
+
+BODY_SLOTS = 4  # bodies of a particle, as in reactions.cl
+
+u32 = np.uint32
+f32 = np.float32
+
+NO_CONTRIBUTIONS = Contributions(np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 3)))
+
+
+class Clusters(NamedTuple):
+    """Some of all clusters."""
+
+    numbers: NDArray[np.uint32]
+    on_device: Any
+
+    @property
+    def rows(self) -> int:
+        """Of their particles; of the last one some may be none."""
+        return CLUSTER * len(self.numbers)
+
+
+class Coupling(Launcher):
+    """The passes of a device that have to do with bodies alone."""
+
+    def __init__(
+        self,
+        model: Model,
+        queue: cl.CommandQueue,
+        tiles: int,
+        radix_bits: int,
+        vector_lanes: bool,
+    ) -> None:
+        super().__init__(model, queue, tiles, radix_bits, vector_lanes)
+        self._body_bits = 0  # as in `near`
+        self._body_of = np.zeros(0, np.float32)  # of solids
+        self._solid_count = 0
+        self._dt = 0.0
+        self._around: Clusters | None = None  # near deformables
+        self._rim: tuple[NDArray[np.uint32], Any] | None = None  # rows of rims, on the device
+        self._acted = 0, True  # last pass: slots of a particle, whether ahead of the neighbours
+
+    def set_bodies(self, bodies: NDArray[np.float32]) -> None:
+        if len(bodies) != self._body_count:
+            self._body_count = len(bodies)
+            self._buffers["bodies"] = self._allocate(4 * bodies.size)
+            self._buffers["body_sums"] = self._allocate(4 * self.tiles * len(bodies) * LOADS)
+        if bodies.size:
+            rows = np.ascontiguousarray(bodies, f32)
+            self._cl.enqueue_copy(self.queue, self._buffers["bodies"], rows)
+
+    def weigh_bodies(self) -> NDArray[np.float64]:
+        self._run(
+            self._program(),
+            "weigh_bodies",
+            self.tiles if self._rows else 0,
+            *self._take("fluids wall material xp near solids"),
+            u32(self._solid_count),
+            *self._take("bodies body_sums"),
+            u32(self._body_count),
+            u32(self._body_bits),
+            u32(self._rows),
+            u32(self.tiles),
+            group=1,
+        )
+        return self._body_sums()
+
+    def reactions(self) -> NDArray[np.float64]:
+        slots, _ = self._acted
+        if not slots:
+            return np.zeros((self._body_count, 6))
+        self._run(
+            self._program(),
+            "sum_reactions",
+            self.tiles if self._rows else 0,
+            *self._take("x back near bodies body_sums"),
+            u32(self._body_count),
+            u32(self._body_bits),
+            u32(slots),
+            u32(self._rows),
+            u32(self.capacity),
+            u32(self.tiles),
+            group=1,
+        )
+        return self._body_sums()[:, :6]
+
+    def contributions(self, first: int) -> Contributions:
+        slots, ahead = self._acted
+        if not slots or not self._rows:
+            return NO_CONTRIBUTIONS
+        clusters = self._near_deformables(first)
+        back = self._gather("back", clusters, slots)
+        at = self._gather("x" if ahead else "xp", clusters)[0, :, :3].astype(np.float64)
+        if ahead:
+            at += self._dt * self._gather("v", clusters)[0, :, :3]
+        # Slots are those of clusters: most particles are not at all of their bodies.
+        slot, row = np.nonzero((back[..., 3] >= first) & back[..., :3].any(axis=2))
+        chosen = back[slot, row].astype(np.float64)
+        return Contributions(chosen[:, 3].astype(np.int64), at[row], chosen[:, :3])
+
+    def surroundings(self, first: int) -> Surroundings:
+        clusters = self._near_deformables(first)
+        material, x = (self._gather(name, clusters)[0] for name in ("material", "xp"))
+        own = material[:, 0] > 0
+        material, x = material[own], x[own, :3].astype(np.float64)
+        h, volume = material[:, 0].astype(np.float64), material[:, 1].astype(np.float64)
+        phase = np.ascontiguousarray(material[:, 2]).view(np.uint32)
+        return Surroundings(
+            x, h, volume, self.model.rest_density.astype(np.float64)[phase] * volume
+        )
+
+    def rim(self, bodies: NDArray[np.int64]) -> Rim:
+        clusters = self._near_bodies(np.isin(self._body_of, 1 + bodies))
+        each = CLUSTER * clusters.numbers[:, None] + np.arange(CLUSTER, dtype=np.uint32)
+        rows = each.reshape(-1)[each.reshape(-1) < self._rows].astype(np.uint32)
+        # Only the last cluster may be short.
+        x, material = (self._gather(n, clusters)[0][: len(rows)] for n in ("xp", "material"))
+        phase = np.ascontiguousarray(material[:, 2]).view(np.uint32)
+        rest = self.model.rest_density.astype(np.float64)
+        return Rim(rows, x[:, :3].astype(np.float64), rest[phase])
+
+    def multipliers(self, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+        count = len(rows)
+        if self._rim is None or self._rim[0] is not rows:
+            self._rim = rows, self._upload(rows)
+        self._make_room(4 * count)
+        self._run(
+            self._program(),
+            "gather_floats",
+            count,
+            self._rim[1],
+            *self._take("pressure of_bodies"),
+            u32(count),
+        )
+        return self._fetch("of_bodies", np.float32, 1, count)[:, 0].astype(np.float64)
+
+    def _near_deformables(self, first: int) -> Clusters:
+        """Of bodies from number `first` on; the same for a step."""
+        if self._around is None:
+            self._around = self._near_bodies(self._body_of > first)
+        return self._around
+
+    def _near_bodies(self, solids: NDArray[np.bool_]) -> Clusters:
+        bits = sum({near_bit(int(s)) for s in np.flatnonzero(solids)})
+        near = self._fetch("near", np.uint32, 1, self._clusters)[:, 0]
+        found = np.flatnonzero(near & u32(bits)).astype(np.uint32)
+        return Clusters(found, self._upload(found))
+
+    def _gather(self, name: str, clusters: Clusters, slots: int = 1) -> NDArray[np.float32]:
+        """(slots, n, 4) of particles in clusters; what is no particle is (0, 0, 0, -1)."""
+        rows = clusters.rows
+        self._make_room(16 * slots * rows)
+        self._run(
+            self._program(),
+            "gather_rows",
+            rows,
+            clusters.on_device,
+            *self._take(f"{name} of_bodies"),
+            u32(slots),
+            u32(self.capacity),
+            u32(rows),
+            u32(self._rows),
+        )
+        return self._fetch("of_bodies", np.float32, 4, slots * rows).reshape(slots, rows, 4)
+
+    def _make_room(self, size: int) -> None:
+        if "of_bodies" not in self._buffers or self._buffers["of_bodies"].size < size:
+            self._buffers["of_bodies"] = self._allocate(size + size // 4)
+
+    def _body_sums(self) -> NDArray[np.float64]:
+        """Sums over tiles, in their order."""
+        if not self._rows:
+            return np.zeros((self._body_count, LOADS))
+        sums = self._fetch("body_sums", np.float32, self._body_count * LOADS, self.tiles)
+        total: NDArray[np.float64] = sums.astype(np.float64).sum(axis=0)
+        return total.reshape(self._body_count, LOADS)
+
+    def _of_bodies(self, names: str, *more: Any) -> list[Any]:
+        """Arguments that passes have only where there are bodies."""
+        if not self._body_count:
+            return []
+        if "back" not in self._buffers or self._buffers["back"].size < 64 * self.capacity:
+            self._buffers["back"] = self._allocate(64 * self.capacity)
+        return [*self._take(names), *more]

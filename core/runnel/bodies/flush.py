@@ -1,0 +1,248 @@
+"""Which parts of a body's surface lie flush with another solid: samples against distance fields."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..backends.base import BODY, BOX, FIELD
+from ..backends.reference.compile import inline, serial
+from ..backends.reference.field import World
+from ..backends.reference.solids import Vector, distance, local_point, signed_distances
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+EDGE = 0.45  # [spacings], over half of which areas at edges reach: docs/theory/bodies.md
+ACROSS = 48  # samples across a body, at most
+CELLS = 64  # of a search for pairs, along each axis at most
+BLOCK = 2  # of samples that are asked for together, in their spacing
+# Gaps in spacings of the particles: none fits into less than one; from WIDE on, some do well.
+THIN, WIDE = 1.0, 1.5
+# Minus the cosine between the normals of both sides: a face that meets a floor edge on has no gap.
+ASKEW, FACING = 0.3, 0.7
+
+
+def surface_samples(
+    world: World, solid: int, centre: Floats, reach: float, spacing: float
+) -> tuple[Floats, Floats, float]:
+    """Points on the surface about the centre, their areas as vectors outwards, all (n, 3) and
+    block by block, and their spacing [m].
+
+    From a grid along the axes of the shape: the gradient of what it fills of the cells. Summed up
+    over the nodes that belong to a face it is the area of that face, corners and all.
+    """
+    row, flat = world.rows[solid], int(world.ignored[0])
+    step = max(spacing, 2 * reach / ACROSS)
+    if row[0] == FIELD:  # which ends near its surface
+        step = min(step, 0.6 * float(row[5] * world.head[int(row[26]), 4]))
+    half = int(np.ceil(reach / step)) + 2
+    along = (np.arange(-half, half) + 0.5) * step
+    axes = [np.zeros(1) if k == flat else along for k in range(3)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    turn = row[8:17].reshape(3, 3) if flat < 0 else np.eye(3)
+    own = world._replace(rows=world.rows[solid : solid + 1].copy())
+    points = grid.reshape(-1, 3) @ turn + centre
+    phi, normal = (found[:, 0] for found in signed_distances(own, points))
+    filled = np.clip(0.5 - phi / step, 0.0, 1.0).reshape(grid.shape[:3])
+    areas = np.zeros_like(grid)
+    for k in range(3):
+        if k != flat:
+            areas[..., k] = -np.gradient(filled, axis=k) * step ** (2 if flat < 0 else 1)
+    near = (areas != 0).any(axis=-1).reshape(-1)
+    areas, grid = areas.reshape(-1, 3)[near], grid.reshape(-1, 3)[near]
+    phi, normal = phi[near], normal[near] @ turn.T
+    # Particles push a face as if it ended 0.22 spacings short of its edges.
+    points, areas = _on_surface(grid, areas, phi, normal, max(1 - EDGE * spacing / step, 0.0))
+    points, areas = points @ turn, areas @ turn
+    kept = (areas != 0).any(axis=1)
+    points, areas = points[kept], areas[kept]
+    cells = np.floor(points / (BLOCK * step)).astype(np.int64)
+    order = np.lexsort(cells.T)
+    return points[order], areas[order], step
+
+
+def _on_surface(
+    nodes: Floats, areas: Floats, phi: Floats, normal: Floats, at_edges: float
+) -> tuple[Floats, Floats]:
+    """Where the areas of nodes near the surface lie. At edges, nodes have some of several faces:
+    those are taken apart, so that each lies on its own, and count by the share at_edges."""
+    along = (areas * normal).sum(axis=1) > 0.9 * np.sqrt((areas**2).sum(axis=1))
+    points = [(nodes - phi[:, None] * normal)[along]]
+    parts = [areas[along]]
+    for k in range(3):
+        own = ~along & (areas[:, k] != 0)
+        way = np.zeros((int(own.sum()), 3))
+        way[:, k] = np.sign(areas[own, k])
+        points.append(nodes[own] - phi[own, None] * way)
+        parts.append(at_edges * np.abs(areas[own, k])[:, None] * way)
+    return np.concatenate(points), np.concatenate(parts)
+
+
+def blocks_of(points: Floats, step: float) -> tuple[Ints, Floats]:
+    """First samples of blocks, as surface_samples orders them; centres and radii (n, 4)."""
+    cells = np.floor(points / (BLOCK * step)).astype(np.int64)
+    first = np.flatnonzero(np.append(True, (np.diff(cells, axis=0) != 0).any(axis=1)))
+    balls = np.zeros((len(first), 4))
+    for k, part in enumerate(np.split(points, first[1:])):
+        balls[k, :3] = 0.5 * (part.min(axis=0) + part.max(axis=0))
+        balls[k, 3] = np.sqrt(((part - balls[k, :3]) ** 2).sum(axis=1).max())
+    return first, balls
+
+
+@inline
+def placed(turn: Floats, centre: Floats, k: int, p: Floats) -> Vector:
+    m = turn[k]
+    return (
+        centre[k, 0] + m[0, 0] * p[0] + m[0, 1] * p[1] + m[0, 2] * p[2],
+        centre[k, 1] + m[1, 0] * p[0] + m[1, 1] * p[1] + m[1, 2] * p[2],
+        centre[k, 2] + m[2, 0] * p[0] + m[2, 1] * p[1] + m[2, 2] * p[2],
+    )
+
+
+@inline
+def gap(w: World, c: int, face: int, x: Vector) -> tuple[float, Vector]:
+    """Distance to solid c and its normal; of a container to one pair of its walls."""
+    s = w.rows[c]
+    if face < 0:
+        return distance(w, c, x[0], x[1], x[2])
+    local = local_point(s, x[0], x[1], x[2])
+    side = 1.0 if local[face] < 0.0 else -1.0
+    n = (side * s[8 + 3 * face], side * s[9 + 3 * face], side * s[10 + 3 * face])
+    return s[5 + face] - abs(local[face]), n
+
+
+@inline
+def may_touch(w: World, c: int, face: int, x: Vector, room: float) -> bool:
+    """Whether solid c may be within room of x."""
+    phi, _ = gap(w, c, face, x)
+    s = w.rows[c]
+    if s[0] == FIELD and phi >= 0.99 * s[5] * w.head[int(s[26]), 4]:
+        return bool(s[5] * w.head[int(s[26]), 4] <= room)  # farther than the field knows
+    return bool(phi <= room)
+
+
+@serial
+def find_flush(
+    w: World, turns: Floats, centres: Floats, reach: Floats, asks: Ints, points: Floats,
+    areas: Floats, firsts: Ints, balls: Floats, blocks: Ints, spacing: float, room: Floats,
+    out: Floats, others: Ints,
+) -> int:  # fmt: skip
+    """Samples within room (per body) [m] of solids that a body that asks is flush with: how many.
+
+    firsts: samples of blocks, and the end; blocks: those of bodies, and the end. others (n, 2):
+    sample, body of the other solid or -1; out (n, 4): how far it is flush, 0 to 1, and that
+    solid's normal.
+    """
+    count = 0
+    for a in range(len(centres)):
+        if not asks[a]:
+            continue
+        at = (centres[a, 0], centres[a, 1], centres[a, 2])
+        for c in range(len(w.rows)):
+            s = w.rows[c]
+            b = int(s[BODY]) - 1
+            if b == a:
+                continue
+            if b >= 0:
+                dx, dy, dz = (at[0] - centres[b, 0], at[1] - centres[b, 1], at[2] - centres[b, 2])
+                if dx * dx + dy * dy + dz * dz > (reach[a] + reach[b] + WIDE * spacing) ** 2:
+                    continue
+            hollow = s[0] == BOX and s[1] < 0.0
+            for face in range(0 if hollow else -1, 3 if hollow else 0):
+                # Most bodies are near something, and few flush: at first only what is that near.
+                for wanted in (WIDE * spacing, room[a]):
+                    if not may_touch(w, c, face, at, reach[a] + wanted):
+                        break
+                    before = count
+                    count = ask_blocks(
+                        w, c, face, a, turns, centres, points, areas, firsts, balls,
+                        blocks[a], blocks[a + 1], spacing, wanted, count, out, others,
+                    )  # fmt: skip
+                    if wanted != room[a]:
+                        found = out[before:count, 0].any()
+                        count = before
+                        if not found:
+                            break
+    return count
+
+
+@inline
+def ask_blocks(
+    w: World, c: int, face: int, a: int, turns: Floats, centres: Floats, points: Floats,
+    areas: Floats, firsts: Ints, balls: Floats, begin: int, end: int, spacing: float, room: float,
+    count: int, out: Floats, others: Ints,
+) -> int:  # fmt: skip
+    s = w.rows[c]
+    b = int(s[BODY]) - 1
+    band = s[5] * w.head[int(s[26]), 4] if s[0] == FIELD else np.inf
+    for k in range(begin, end):
+        if not may_touch(w, c, face, placed(turns, centres, a, balls[k]), balls[k, 3] + room):
+            continue
+        for p in range(firsts[k], firsts[k + 1]):
+            phi, n = gap(w, c, face, placed(turns, centres, a, points[p]))
+            if phi >= room or phi >= 0.99 * band or count == len(out):
+                continue
+            others[count, 0], others[count, 1] = p, b
+            out[count, 0] = flushness(turns[a], areas[p], n, phi / spacing)
+            out[count, 1], out[count, 2], out[count, 3] = n
+            count += 1
+    return count
+
+
+@inline
+def flushness(turn: Floats, area: Floats, n: Vector, gap: float) -> float:
+    """Of a sample at a gap, in spacings, from what has the normal n."""
+    facing, square = 0.0, 0.0
+    for i in range(3):
+        facing -= n[i] * (turn[i, 0] * area[0] + turn[i, 1] * area[1] + turn[i, 2] * area[2])
+        square += area[i] * area[i]
+    facing = (facing / np.sqrt(square) - ASKEW) / (FACING - ASKEW)
+    thin = (WIDE - gap) / (WIDE - THIN)
+    return min(max(facing, 0.0), 1.0) * min(max(thin, 0.0), 1.0)
+
+
+@serial
+def pairs_within(a: Floats, b: Floats, reach: float, out: Ints, apart: Floats) -> int:
+    """Pairs (of a, of b) within reach, in the order of a: their number, even of those that found no
+    place in out (n, 2) and apart (n,) [m]."""
+    # A grid around a alone: b may lie far and wide. Its cells are at least as large as reach.
+    low, high = np.zeros(3), np.zeros(3)
+    for i in range(3):
+        low[i], high[i] = a[:, i].min() - reach, a[:, i].max() + reach
+    size = max(reach, (high - low).max() / CELLS)
+    dims = ((high - low) / size).astype(np.int64) + 1
+    cell = np.full(len(b), -1, np.int64)
+    starts = np.zeros(dims[0] * dims[1] * dims[2] + 1, np.int64)
+    for j in range(len(b)):
+        at, inside = 0, True
+        for i in range(3):
+            inside = inside and low[i] <= b[j, i] <= high[i]
+            at = at * dims[i] + (int((b[j, i] - low[i]) / size) if inside else 0)
+        if inside:
+            cell[j] = at
+            starts[1 + at] += 1
+    starts = np.cumsum(starts)
+    order, filled = np.empty(len(b), np.int64), starts[:-1].copy()
+    for j in range(len(b)):
+        if cell[j] >= 0:
+            order[filled[cell[j]]] = j
+            filled[cell[j]] += 1
+    count = 0
+    for k in range(len(a)):
+        home = [int((a[k, i] - low[i]) / size) for i in range(3)]
+        for x in range(max(home[0] - 1, 0), min(home[0] + 2, dims[0])):
+            for y in range(max(home[1] - 1, 0), min(home[1] + 2, dims[1])):
+                for z in range(max(home[2] - 1, 0), min(home[2] + 2, dims[2])):
+                    at = (x * dims[1] + y) * dims[2] + z
+                    for j in order[starts[at] : starts[at + 1]]:
+                        square = 0.0
+                        for i in range(3):
+                            square += (a[k, i] - b[j, i]) ** 2
+                        if square >= reach * reach:
+                            continue
+                        if count < len(out):
+                            out[count, 0], out[count, 1] = k, j
+                            apart[count] = np.sqrt(square)
+                        count += 1
+    return count
