@@ -13,19 +13,24 @@ from numpy.typing import NDArray
 
 from ..backends.base import Rim
 from ..backends.reference.field import World
-from .flush import WIDE, blocks_of, find_flush, pairs_within, surface_samples
+from .flush import WIDE, blocks_of, find_flush, surface_samples
+from .rim import (
+    BESIDE,
+    WETS_NOT,
+    Cells,
+    edges,
+    fit,
+    pairs_within,
+    pushed,
+    sorted_cells,
+    uncovered,
+    wetting,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ENTRIES = 50_000  # samples near other solids, at first
-BESIDE = 2.0  # of a sample's spacing: neighbours on the surface, around an edge too
-# In spacings: particles below cover what is this near, those beside an edge do not; wet the rim.
-COVERS, COVERS_NOT = 0.9, 1.05
-BELOW = 0.25  # [spacings] from there on
-WETS, WETS_NOT = 1.0, 2.5
-ENOUGH = 2.0  # of them make a place wet
-STIFF = 1.5  # [spacings] pressures that change across less than that are noise
+ENTRIES = 50_000  # samples near other solids, and pairs of these and particles, at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +53,8 @@ class Film:
 
     bodies: list[int]
     rows: Ints  # of the particles, among those of all films
-    weights: list[Floats]  # per body (6, n): force and torque about the centre over pressure [m^2]
-    constant: list[Floats]  # per body (6,): what the film's own weight adds [N, N m]
+    weights: Floats  # (bodies, 6, n): force and torque about the centre over pressure [m^2]
+    constant: Floats  # (bodies, 6): what the film's own weight adds [N, N m]
 
 
 class Films:
@@ -79,6 +84,8 @@ class Films:
         self._values, self._others = np.zeros((ENTRIES, 4)), np.zeros((ENTRIES, 2), np.int64)
         self._parts: list[Part] = []
         self._films: list[Film] = []
+        self._pairs, self._apart = np.zeros((ENTRIES, 2), np.int64), np.zeros(ENTRIES)
+        self._sides = _flat([])
         self.rows = np.zeros(0, np.uint32)  # particles that films depend on, as in Rim
         self._pressure, self._centres, self._moves = np.zeros(0), centres, np.zeros(count, bool)
 
@@ -136,75 +143,47 @@ class Films:
 
     def fill(self, rim: Rim, gravity: Floats) -> None:
         """Films of a step, from the particles around the bodies that are flush."""
-        found = [self._film(p, rim, gravity) for p in self._parts] if len(rim.rows) else []
+        found: list[Film | None] = []
+        if len(rim.rows) and self._parts:
+            cells = sorted_cells(rim.places, WETS_NOT * self._spacing)
+            slots = np.full(len(rim.rows), -1, np.int64)
+            found = [self._film(part, rim, cells, slots, gravity) for part in self._parts]
         self._films = [film for film in found if film is not None]
         used = np.unique(np.concatenate([np.zeros(0, np.int64), *(f.rows for f in self._films)]))
         self._films = [replace(f, rows=np.searchsorted(used, f.rows)) for f in self._films]
+        self._sides = _flat(self._films)
         self.rows, self._pressure = rim.rows[used], np.zeros(len(used))
 
-    def _film(self, part: Part, rim: Rim, gravity: Floats) -> Film | None:
+    def _film(
+        self, part: Part, rim: Rim, cells: Cells, slots: Ints, gravity: Floats
+    ) -> Film | None:
         d, n = self._spacing, len(part.places)
-        around = _within(rim.places, part.places, WETS_NOT * d)
-        if not len(around):
-            return None
-        rim = Rim(rim.rows[around], rim.places[around], rim.densities[around])
-        pairs, apart = _pairs(part.places, rim.places, WETS_NOT * d)
-        sample, particle = pairs.T
-        below = ((rim.places[particle] - part.places[sample]) * part.down[sample]).sum(axis=1)
-        covers = (below > BELOW * d) * _fades(apart / d, COVERS, COVERS_NOT)
-        covered = np.bincount(sample, covers, n)
-        bare = 1 - np.minimum(covered, 1)
+        pairs, apart = self._near(part.places, rim.places, cells)
+        bare = uncovered(part.places, part.down, d, rim.places, pairs, apart)
         flush = part.flush * bare
         if not (flush > 0.5).any():
             return None
-        edge = np.zeros(n, bool)
-        beside, _ = _pairs(part.places[flush > 0.5], part.places, BESIDE * part.step)
-        edge[beside[:, 1]] = True
-        edge &= part.any_flush * bare <= 0.5
-        wets = _fades(apart / d, WETS, WETS_NOT) * edge[sample]
-        wet = np.bincount(sample, wets, n)
-        shares = wets / np.maximum(wet, ENOUGH)[sample]
-        weight: Floats = np.bincount(particle, shares, len(rim.rows)).astype(np.float64)
-        rows = np.flatnonzero(weight)
-        if not len(rows):
+        edge = edges(part.places, flush, part.any_flush * bare, BESIDE * part.step)
+        rows, weights, dry = np.zeros(len(pairs), np.int64), np.zeros(len(pairs)), np.zeros(n)
+        count = wetting(edge, d, pairs, apart, slots, rows, weights, dry)
+        if not count:
             return None
-        dry = np.where(edge, 1 - np.minimum(wet / ENOUGH, 1), 0.0)
-        weight, places = weight[rows], rim.places[rows]
-        wet_rim = (around[rows], places, weight, rim.densities[rows])
-        return self._fit(part, flush, wet_rim, dry, gravity)
-
-    def _fit(
-        self, part: Part, flush: Floats, wet: tuple[Ints, Floats, Floats, Floats], dry: Floats,
-        gravity: Floats,
-    ) -> Film:  # fmt: skip
-        """Least squares: an even slope of pressure between wet and dry parts of the rim, on top of
-        what the weight of the water makes."""
-        rows, places, weight, density = wet
-        all_places = np.concatenate((places, part.places))
-        every = np.concatenate((weight, dry))
-        total = float(every.sum())
-        middle = (every[:, None] * all_places).sum(axis=0) / total
-        basis = _basis(all_places - middle, self._spacing)
-        normal = (every[:, None, None] * basis[:, :, None] * basis[:, None, :]).sum(axis=0)
-        normal[[1, 2, 3], [1, 2, 3]] += STIFF**2 * total
-        own = basis[: len(rows)] * weight[:, None]
-        fits = np.einsum("ij,nj->in", np.linalg.inv(normal), own)  # (4, n) over pressures
-        # A particle's pressure at a place of the film is p + rho g (place - particle).
-        height = ((places - middle) * gravity).sum(axis=1)
-        at_rest = (fits * (-density * height)).sum(axis=1), (fits * density).sum(axis=1)
-        basis = basis[len(rows) :]
-        height = ((part.places - middle) * gravity).sum(axis=1)
-        rest = (basis * at_rest[0]).sum(axis=1) + (basis * at_rest[1]).sum(axis=1) * height
+        rows, weights = rows[:count], weights[:count]
         bodies = [part.a] if part.b < 0 else [part.a, part.b]
-        weights, constant = [], []
-        for body, sign in zip(bodies, (-1.0, 1.0), strict=False):
-            push = sign * flush[:, None] * part.areas
-            arms = part.places - self._centres[body]
-            both = np.concatenate((push, np.cross(arms, push)), axis=1)  # (samples, 6)
-            per_fit = (both[:, :, None] * basis[:, None, :]).sum(axis=0)
-            weights.append(np.einsum("ij,jn->in", per_fit, fits))
-            constant.append((both * rest[:, None]).sum(axis=0))
-        return Film(bodies, rows, weights, constant)
+        per_pressure, constant = fit(
+            part.places, part.areas, flush, dry, rim.places[rows], weights, rim.densities[rows],
+            gravity, d, self._centres[bodies],
+        )  # fmt: skip
+        return Film(bodies, rows, per_pressure, constant)
+
+    def _near(self, places: Floats, particles: Floats, cells: Cells) -> tuple[Ints, Floats]:
+        """Numbers (n, 2) of all pairs that may wet or cover, and their distances."""
+        reach = WETS_NOT * self._spacing
+        while True:
+            count = pairs_within(places, particles, cells, reach, self._pairs, self._apart)
+            if count <= len(self._pairs):
+                return self._pairs[:count], self._apart[:count]
+            self._pairs, self._apart = np.zeros((2 * count, 2), np.int64), np.zeros(2 * count)
 
     @property
     def wet(self) -> bool:
@@ -233,10 +212,20 @@ class Films:
         """(bodies, 6) by how much pressures, of `rows`, have changed since the last call."""
         change, self._pressure = pressure - self._pressure, pressure
         sums = np.zeros((len(self._centres), 6))
-        for film in self._films:
-            for body, weights in zip(film.bodies, film.weights, strict=True):
-                sums[body] += (weights * change[film.rows]).sum(axis=1)
+        pushed(change, *self._sides, sums)
         return sums
+
+
+def _flat(films: list[Film]) -> tuple[Ints, Ints, Ints, Floats]:
+    """Sides of all films one after the other, as `pushed` takes them."""
+    sides = [(body, f.rows, f.weights[k]) for f in films for k, body in enumerate(f.bodies)]
+    starts = np.append(0, np.cumsum([len(rows) for _, rows, _ in sides], dtype=np.int64))
+    return (
+        np.array([body for body, _, _ in sides], np.int64),
+        starts.astype(np.int64),
+        np.concatenate([np.zeros(0, np.int64), *(rows for _, rows, _ in sides)]),
+        np.concatenate([np.zeros((6, 0)), *(weights for _, _, weights in sides)], axis=1),
+    )
 
 
 def _largest(samples: Ints, values: Floats) -> Floats:
@@ -245,30 +234,3 @@ def _largest(samples: Ints, values: Floats) -> Floats:
     order = np.argsort(values[:, 0], kind="stable")
     found[samples[order]] = values[order]  # the last one stays
     return found
-
-
-def _within(places: Floats, others: Floats, reach: float) -> Ints:
-    """Which places are in the box around others, or this close to it."""
-    low, high = others.min(axis=0) - reach, others.max(axis=0) + reach
-    return np.flatnonzero(((places > low) & (places < high)).all(axis=1))
-
-
-def _basis(offsets: Floats, spacing: float) -> Floats:
-    return np.concatenate((np.ones((len(offsets), 1)), offsets / spacing), axis=1)
-
-
-def _fades(x: Floats, full: float, nothing: float) -> Floats:
-    """1 up to `full`, 0 from `nothing` on."""
-    faded: Floats = np.clip((nothing - x) / (nothing - full), 0.0, 1.0)
-    return faded
-
-
-def _pairs(a: Floats, b: Floats, reach: float) -> tuple[Ints, Floats]:
-    """Numbers (n, 2) of all pairs within reach, and their distances."""
-    size = 64 * len(a)
-    while True:
-        found, apart = np.zeros((size, 2), np.int64), np.zeros(size)
-        count = pairs_within(a, b, reach, found, apart)
-        if count <= size:
-            return found[:count], apart[:count]
-        size = count

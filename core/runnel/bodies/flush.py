@@ -15,7 +15,6 @@ Ints = NDArray[np.int64]
 
 EDGE = 0.45  # [spacings], over half of which areas at edges reach: docs/theory/bodies.md
 ACROSS = 48  # samples across a body, at most
-CELLS = 64  # of a search for pairs, along each axis at most
 BLOCK = 2  # of samples that are asked for together, in their spacing
 # Gaps in spacings of the particles: none fits into less than one; from WIDE on, some do well.
 THIN, WIDE = 1.0, 1.5
@@ -200,49 +199,3 @@ def flushness(turn: Floats, area: Floats, n: Vector, gap: float) -> float:
     facing = (facing / np.sqrt(square) - ASKEW) / (FACING - ASKEW)
     thin = (WIDE - gap) / (WIDE - THIN)
     return min(max(facing, 0.0), 1.0) * min(max(thin, 0.0), 1.0)
-
-
-@serial
-def pairs_within(a: Floats, b: Floats, reach: float, out: Ints, apart: Floats) -> int:
-    """Pairs (of a, of b) within reach, in the order of a: their number, even of those that found no
-    place in out (n, 2) and apart (n,) [m]."""
-    # A grid around a alone: b may lie far and wide. Its cells are at least as large as reach.
-    low, high = np.zeros(3), np.zeros(3)
-    for i in range(3):
-        low[i], high[i] = a[:, i].min() - reach, a[:, i].max() + reach
-    size = max(reach, (high - low).max() / CELLS)
-    dims = ((high - low) / size).astype(np.int64) + 1
-    cell = np.full(len(b), -1, np.int64)
-    starts = np.zeros(dims[0] * dims[1] * dims[2] + 1, np.int64)
-    for j in range(len(b)):
-        at, inside = 0, True
-        for i in range(3):
-            inside = inside and low[i] <= b[j, i] <= high[i]
-            at = at * dims[i] + (int((b[j, i] - low[i]) / size) if inside else 0)
-        if inside:
-            cell[j] = at
-            starts[1 + at] += 1
-    starts = np.cumsum(starts)
-    order, filled = np.empty(len(b), np.int64), starts[:-1].copy()
-    for j in range(len(b)):
-        if cell[j] >= 0:
-            order[filled[cell[j]]] = j
-            filled[cell[j]] += 1
-    count = 0
-    for k in range(len(a)):
-        home = [int((a[k, i] - low[i]) / size) for i in range(3)]
-        for x in range(max(home[0] - 1, 0), min(home[0] + 2, dims[0])):
-            for y in range(max(home[1] - 1, 0), min(home[1] + 2, dims[1])):
-                for z in range(max(home[2] - 1, 0), min(home[2] + 2, dims[2])):
-                    at = (x * dims[1] + y) * dims[2] + z
-                    for j in order[starts[at] : starts[at + 1]]:
-                        square = 0.0
-                        for i in range(3):
-                            square += (a[k, i] - b[j, i]) ** 2
-                        if square >= reach * reach:
-                            continue
-                        if count < len(out):
-                            out[count, 0], out[count, 1] = k, j
-                            apart[count] = np.sqrt(square)
-                        count += 1
-    return count
