@@ -40,7 +40,7 @@ def disk_bytes(folder: Path) -> int:
 
 
 def processor_time() -> tuple[int, int]:
-    """(Taken from this machine by others, all) since it started, as Linux tells; (0, 0) elsewhere."""
+    """(Taken from this machine by others, all) since it started, as Linux tells; else (0, 0)."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0, 0
