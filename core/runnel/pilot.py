@@ -33,7 +33,9 @@ from .sources import emitters
 FEWEST, MOST = 1500, 4000  # particles of a pilot, about; a third of the scene's between them
 SECONDS = 12.0  # longest flight; what is left of the shot then goes on as it was
 _FACTORS = (1.0, 0.8, 0.65, 0.5)  # tried in turn: nozzles need some particles across
-_NEARBY = 0.9, 1.1, 41  # of a factor: from, to, how many are looked at for lattices that fit
+_NEARBY = 0.85, 1.2, 141  # of a factor: from, to, how many are looked at for lattices that fit
+_TOO_FULL = 4.0  # times as bad as too empty: a closed vessel would burst
+_AWAY = 0.02  # of a volume: as bad as a factor twice the wanted one
 _REFINED = 1.5  # wanted steps beside those under way at which the clock halves them
 _ITERATED = ("pressure", "correction")  # stages
 STRIKES = 3  # turns that bodies have in a step besides those of iterations
@@ -116,12 +118,13 @@ def fitting(scene: Scene, factor: float) -> float:
         return factor
 
     def misfit(times: float) -> float:
-        """Largest change of how far the rows of a lattice reach across their box."""
-        return max(
-            abs(_filled(s, axis, times) - _filled(s, axis, 1.0))
+        """By how much the worst volume is too full or too empty."""
+        changes = [
+            math.prod(_filled(s, axis, times) / _filled(s, axis, 1.0) for axis in scene.axes) - 1
             for s in volumes
-            for axis in scene.axes
-        )
+        ]
+        worst = max(max(_TOO_FULL * change, -change) for change in changes)
+        return worst + _AWAY * abs(times / factor - 1)
 
     tried = [factor * float(times) for times in np.linspace(*_NEARBY)]
     return min((times for times in tried if times >= 1.0), key=misfit)

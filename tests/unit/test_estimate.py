@@ -31,7 +31,8 @@ from runnel.estimate import (
     warnings,
 )
 from runnel.motion import motion_of
-from runnel.pilot import STRIKES, Lap, Leg, Pilot, fitting, fly, probe
+from runnel.params import Box
+from runnel.pilot import STRIKES, Lap, Leg, Pilot, _coarse, fitting, fly, probe
 from runnel.scene import Scene, example, example_names
 from runnel.shapes import shape_of
 from runnel.simulation import Simulation
@@ -92,7 +93,7 @@ def test_memory_and_disk_of_shipped_scenes(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["hydrostatic_tank", "dam_ratio_1"])
 def test_a_pilot_foretells_steps_and_iterations(name: str) -> None:
-    """The start of scenes that are held up by their iterations, of which a small pilot needs half."""
+    """The start of scenes held up by their iterations, of which a small pilot needs half."""
     it = example(name).with_overrides(["frames=[1, 20]"])
     steps, iterations = 0, 0.0
     with Simulation(it, timed=False) as sim:
@@ -282,12 +283,25 @@ def test_a_pilot_starts_no_fuller_than_the_scene() -> None:
     assert 20 / wanted == pytest.approx(12.6, abs=0.01)
     factor = fitting(it, wanted)
     assert 20 / factor == pytest.approx(round(20 / factor), abs=0.05)
-    assert abs(factor / wanted - 1) <= 0.1
+    assert abs(factor / wanted - 1) <= 0.2
     assert fitting(it, 1.0) == 1.0
     with Simulation(it.with_overrides(["frames=[1, 3]"]), timed=False) as sim:
         real = sim.advance(2).iterations
     legs = fly(it.with_overrides(["frames=[1, 3]"])).legs
     assert legs[1].flown.iterations <= real + 1  # 15.5 where 13 rows were
+
+
+@pytest.mark.parametrize("name", example_names())
+def test_pilots_of_shipped_scenes_start_no_fuller(name: str) -> None:
+    """Layers of rayleigh_taylor, a closed box, were 12 % too full: its pilot took a thousand steps
+    of 20 iterations a frame, and so the forecast was 50 times the run."""
+    it = example(name)
+    wanted = max(1.0, (it.estimate_particles() / 2500) ** (1 / it.dimensions))
+    factor = fitting(it, wanted)
+    volumes = it.with_overrides(["frames=[1, 1]"])  # what emitters give counts little
+    full = _coarse(volumes, factor).estimate_particles() * factor**it.dimensions
+    if all(s.kind == "volume" and isinstance(s.shape, Box) for s in it.sources):
+        assert full <= 1.02 * volumes.estimate_particles()
 
 
 def test_frames_are_written_after_or_beside_the_simulation() -> None:
