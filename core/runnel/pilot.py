@@ -33,7 +33,7 @@ from .sources import emitters
 FEWEST, MOST = 1500, 4000  # particles of a pilot, about; a third of the scene's between them
 SECONDS = 12.0  # longest flight; what is left of the shot then goes on as it was
 _FACTORS = (1.0, 0.8, 0.65, 0.5)  # tried in turn: nozzles need some particles across
-_NEARBY = 0.85, 1.2, 141  # of a factor: from, to, how many are looked at for lattices that fit
+_NEARBY = 0.85, 1.25, 81  # of a factor: from, to, how many are looked at for lattices that fit
 _TOO_FULL = 4.0  # times as bad as too empty: a closed vessel would burst
 _AWAY = 0.02  # of a volume: as bad as a factor twice the wanted one
 _REFINED = 1.5  # wanted steps beside those under way at which the clock halves them
@@ -127,16 +127,25 @@ def fitting(scene: Scene, factor: float) -> float:
         return worst + _AWAY * abs(times / factor - 1)
 
     tried = [factor * float(times) for times in np.linspace(*_NEARBY)]
+    for s in volumes:  # those at which a side is a whole number of spacings
+        for axis in scene.axes:
+            rows = _rows_along(s, axis)
+            counts = range(math.ceil(rows / tried[-1]), int(rows / tried[0]) + 1)
+            tried += [rows / count for count in counts if count]
     return min((times for times in tried if times >= 1.0), key=misfit)
 
 
-def _filled(source: Source, axis: int, times: float) -> float:
-    """Share of a box's side that a row of particles takes."""
+def _rows_along(source: Source, axis: int) -> float:
+    """Spacings that fit into a box's side."""
     shape = source.shape
     assert isinstance(shape, Box)
-    spacing = times * source.spacing / source.scale
-    low, high = shape.min[axis], shape.max[axis]
-    return lattice_row(low, high, spacing) * spacing / (high - low)
+    return (shape.max[axis] - shape.min[axis]) * source.scale / source.spacing
+
+
+def _filled(source: Source, axis: int, times: float) -> float:
+    """Share of a box's side that a row of particles takes, of `times` the spacing."""
+    rows = _rows_along(source, axis) / times
+    return lattice_row(0.0, rows, 1.0) / rows
 
 
 def probe(
