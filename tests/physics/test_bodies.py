@@ -20,9 +20,10 @@ def scene(
     colliders: list[dict[str, Any]], water: list[dict[str, Any]], folder: Path | None = None,
     dimensions: int = 3, gravity: float = G, **solver: Any,
 ) -> Scene:  # fmt: skip
+    down = solver.pop("gravity_vector", [0, 0, -gravity])
     data = {
         "fps": 25, "frames": [0, 1000], "dimensions": dimensions,
-        "solver": {"gravity": [0, 0, -gravity], **solver},
+        "solver": {"gravity": down, **solver},
         "fluid": [{"name": "water"}],
         "source": [{"fluid": "water", "shape": shape, "spacing": D} for shape in water],
         "collider": colliders,
@@ -196,6 +197,35 @@ def test_momentum_is_kept_over_500_steps() -> None:
     assert angular < 1e-3
 
 
+def test_gravity_adds_its_impulse_and_nothing_else() -> None:
+    """ORACLES 5: dP = M g t of fluid and body together, while they meet in free fall."""
+    setup = thrown_at_water("sphere", D, 0.004).with_overrides(["solver.gravity=[0, 0, -9.81]"])
+    with Simulation(setup, timed=False) as sim:
+        p0, own = totals(sim)[0], sim.bodies.velocity[0].copy()
+        mass = float(sim.particles["mass"].sum(dtype=np.float64)) + sim.bodies.mass[0]
+        for _ in range(100):
+            sim.step()
+        given = np.array([0, 0, -mass * G * sim.time])
+        fell = own - np.array([0, 0, G * sim.time])
+        exchanged = sim.bodies.mass[0] * float(np.linalg.norm(sim.bodies.velocity[0] - fell))
+        assert exchanged > 0.1
+        assert np.linalg.norm(totals(sim)[0] - p0 - given) < 1e-4 * exchanged
+
+
+def test_locked_axes_stay_and_others_move() -> None:
+    setup = thrown_at_water("box", D, 0.004)
+    locks = ["collider[0].lock_translation=['x']", "collider[0].lock_rotation=['y', 'z']"]
+    with Simulation(setup.with_overrides(locks), timed=False) as sim:
+        start = sim.bodies.centre[0].copy()
+        for _ in range(60):
+            sim.step()
+        centre, turn = sim.bodies.centre[0], sim.bodies.angular_velocity()[0]
+        assert centre[0] == start[0]
+        assert (turn[1:] == 0).all()
+        assert np.abs(centre[1:] - start[1:]).min() > 1e-3
+        assert abs(turn[0]) > 0.01
+
+
 def test_what_stops_fast_water_gets_its_momentum() -> None:
     """At a plate thinner than their way in a step, ahead of all corrections."""
     plate = body(box([-0.16, -0.16, 0.125], [0.16, 0.16, 0.15]))
@@ -278,6 +308,31 @@ def test_flight_is_ballistic_after_keyframes_end() -> None:
         np.testing.assert_allclose(sim.bodies.centre[0], [0.6, 0, 1 - fall], atol=1e-6)
 
 
+def test_turning_goes_on_after_keyframes_end() -> None:
+    """A quarter of a turn about z in 0.4 s, then free: pi / 0.8 rad/s."""
+    thrown = body(box([-0.1, -0.05, 1.0], [0.1, 0.05, 1.1]))
+    thrown["motion"] = [{"frame": 0}, {"frame": 10, "rotation": [0, 0, 90]}]
+    with Simulation(scene([thrown], far_drop(), time_step=0.005), timed=False) as sim:
+        sim.advance(15)
+        np.testing.assert_allclose(sim.bodies.angular_velocity()[0], [0, 0, np.pi / 0.8], atol=1e-3)
+
+
+@pytest.mark.parametrize(("friction", "slides"), [(0.7, False), (0.3, True)])
+def test_box_on_a_slope(friction: float, slides: bool) -> None:
+    """27 degrees, tan 0.5: it stands above, and below goes at g (sin a - mu cos a)."""
+    a = np.arctan(0.5)
+    crate = body(box([0.1, 0.1, 0], [0.2, 0.2, 0.05]), contact_friction=friction)
+    tank = inside(box([0, 0, 0], [4, 1, 1])) | {"contact_friction": friction}
+    setup = scene([tank, crate], [box([3.9, 0.9, 0], [3.98, 0.98, 0.04])], time_step=0.005,
+                  gravity_vector=[G * float(np.sin(a)), 0, -G * float(np.cos(a))])  # fmt: skip
+    with Simulation(setup, timed=False) as sim:
+        start = sim.bodies.centre[0, 0]
+        sim.advance(15)
+        way = sim.bodies.centre[0, 0] - start
+        expected = 0.5 * G * (np.sin(a) - friction * np.cos(a)) * sim.time**2
+    assert way == pytest.approx(expected if slides else 0.0, abs=0.05 * abs(expected))
+
+
 def test_free_body_keeps_spin() -> None:
     spun = body(box([0, 0, 0], [0.1, 0.2, 0.3]), angular_velocity=[300, 50, 200])
     with Simulation(scene([spun], [box([5, 5, 5], [5.08, 5.08, 5.04])], gravity=0.0)) as sim:
@@ -299,6 +354,24 @@ def test_overlapping_bodies_part_calmly() -> None:
             fastest = max(fastest, float(sim.bodies.speeds().max()))
     assert fastest < 0.1
     assert np.abs(np.diff(sim.bodies.centre[:, 0]))[0] > 0.09
+
+
+@pytest.mark.parametrize(
+    "low", [[0.3, 0.3, -0.04], [-0.04, 0.3, 0.2], [0.44, 0.3, 0.3], [0.3, 0.3, 0.3]]
+)
+def test_starts_within_something_are_settled(low: list[float]) -> None:
+    """In the floor, in a wall, in another box, and just where that is."""
+    other = body(box([0.3, 0.3, 0.3], [0.5, 0.5, 0.5]))
+    crate = body(box(low, [x + 0.2 for x in low]))
+    tank = inside(box([0, 0, 0], [1, 1, 1]))
+    with Simulation(scene([tank, other, crate], far_drop(), time_step=0.01), timed=False) as sim:
+        fastest = 0.0
+        for frame in range(1, 41):
+            sim.advance(frame)
+            fastest = max(fastest, float(np.linalg.norm(sim.bodies.velocity, axis=1).max()))
+        assert fastest < np.sqrt(2 * G * 0.4)  # no faster than by falling
+        assert (sim.bodies.centre > 0.05).all()
+        assert (sim.bodies.centre < 0.95).all()
 
 
 def test_hundred_bodies() -> None:

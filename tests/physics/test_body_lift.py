@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runnel import Scene, Simulation
+from runnel import RunnelError, Scene, Simulation
 
 from .setups import G, box
 from .test_bodies import D, body, draft, inside, scene
@@ -117,6 +117,33 @@ def test_gate_in_a_corner_keeps_calm() -> None:
             report = sim.advance(frame)
             assert sim.bodies.speeds()[0] < 0.5
             assert report.max_speed < 1.5
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.6])
+def test_box_afloat_beside_a_wall_keeps_calm(ratio: float) -> None:
+    """Flush with it, half under water: the film ends where the water does, and does not pull."""
+    walls, water = tank()
+    low = (2 - ratio) * SIZE
+    afloat = body(box([0, SIZE, low], [SIZE, 2 * SIZE, low + SIZE]), density=1000 * ratio)
+    drafts = []
+    with Simulation(scene([walls, afloat], [water], time_step=0.008), timed=False) as sim:
+        for frame in range(1, 31):
+            sim.advance(frame)
+            assert sim.bodies.speeds()[0] < 0.6
+            drafts.append(draft(sim, EDGE))
+            upright = sim.bodies._rotation[0, 2, 2]
+            assert upright > 0.9
+    assert np.mean(drafts[10:]) == pytest.approx(ratio, abs=1 / EDGE)
+
+
+@pytest.mark.parametrize("device", ["auto", "reference"])
+def test_a_particle_without_a_place_is_told_beside_a_film(device: str) -> None:
+    setup = sunk(0.5, 0.008)
+    with Simulation(setup, device=device, timed=False) as sim:
+        sim.step()
+        sim.particles.write("position", [int(sim.particles["id"][5])], [[np.nan, 0.0, 0.0]])
+        with pytest.raises(RunnelError, match="particle"):
+            sim.advance(2)
 
 
 def test_stack_of_light_boxes_comes_up() -> None:

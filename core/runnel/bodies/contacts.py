@@ -60,13 +60,13 @@ def find(
     count = 0
     for p in range(len(points)):
         a = owner[p]
-        if asleep[a]:
-            continue
         x, y, z, r = points[p, 0], points[p, 1], points[p, 2], radii[p]
         for c in range(len(w.rows)):
             s = w.rows[c]
             b = int(s[BODY]) - 1
             is_field = s[0] == FIELD
+            if asleep[a] and (b < 0 or asleep[b]):  # what is awake may touch it
+                continue
             if b == a or holds[p] == (NO_FIELD if is_field else FIELD_ONLY):
                 continue
             room = r + margin[a]

@@ -144,6 +144,9 @@ class Films:
     def fill(self, rim: Rim, gravity: Floats) -> None:
         """Films of a step, from the particles around the bodies that are flush."""
         found: list[Film | None] = []
+        known = np.isfinite(rim.places).all(axis=1)  # the step will tell of the others
+        if not known.all():
+            rim = Rim(rim.rows[known], rim.places[known], rim.densities[known])
         if len(rim.rows) and self._parts:
             cells = sorted_cells(rim.places, WETS_NOT * self._spacing)
             slots = np.full(len(rim.rows), -1, np.int64)
@@ -169,6 +172,10 @@ class Films:
         if not count:
             return None
         rows, weights = rows[:count], weights[:count]
+        if gravity.any():  # where the water ends, the film does: above, it would pull
+            up = -gravity / np.linalg.norm(gravity)
+            above = part.places @ up > (rim.places[rows] @ up).max() + d / 2
+            flush[above] = dry[above] = 0.0
         bodies = [part.a] if part.b < 0 else [part.a, part.b]
         per_pressure, constant = fit(
             part.places, part.areas, flush, dry, rim.places[rows], weights, rim.densities[rows],

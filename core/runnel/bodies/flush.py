@@ -80,6 +80,8 @@ def _on_surface(
 
 def blocks_of(points: Floats, step: float) -> tuple[Ints, Floats]:
     """First samples of blocks, as surface_samples orders them; centres and radii (n, 4)."""
+    if not len(points):  # of a body that is smaller than a cell
+        return np.zeros(0, np.int64), np.zeros((0, 4))
     cells = np.floor(points / (BLOCK * step)).astype(np.int64)
     first = np.flatnonzero(np.append(True, (np.diff(cells, axis=0) != 0).any(axis=1)))
     balls = np.zeros((len(first), 4))
@@ -158,6 +160,8 @@ def find_flush(
                         w, c, face, a, turns, centres, points, areas, firsts, balls,
                         blocks[a], blocks[a + 1], spacing, wanted, count, out, others,
                     )  # fmt: skip
+                    if count == len(out):  # no room; asked again with more
+                        return count
                     if wanted != room[a]:
                         found = out[before:count, 0].any()
                         count = before

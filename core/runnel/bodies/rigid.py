@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.base import BODY, BODY_COLUMNS, Rim, same_fields
-from ..backends.reference.field import world_of
+from ..backends.reference.field import World, world_of
 from ..backends.reference.solids import signed_distances
 from ..colliders import Solids
 from ..errors import SceneError, SimulationError
@@ -34,6 +34,7 @@ SWEEPS = 60  # over the contacts ahead of the fluid's first push, at most
 AGAIN = 12  # after each of its pushes
 REST = 0.5  # [s] of calm, out of the fluid, before a body sleeps
 CALM = 0.02  # speed over sqrt(g reach) below which a body is calm
+NEAR = 0.02  # of a body's reach: gaps that count as touching
 
 
 class RigidBodies:
@@ -65,6 +66,11 @@ class RigidBodies:
         )
         soft = [i for i, c in enumerate(scene.colliders) if c.body == "deformable"]
         self._met = np.setdiff1d(np.arange(len(rows)), soft)  # rows; bodies do not meet soft ones
+        self._deforming = [
+            i
+            for i, c in enumerate(scene.colliders)
+            if isinstance(c.shape, MeshFile) and c.shape.is_sequence
+        ]
         self._gather_points()
         self._films = Films(
             self._world, self._parts, self._start, self._reach, scene.largest_spacing
@@ -174,6 +180,7 @@ class RigidBodies:
         self._dt, self._end, self._arrived = dt, start + dt, False
         self._from = (self.centre.copy(), self.quaternion.copy())
         self._driven = np.array([self._is_driven(k, start) for k in range(len(self))], bool)
+        self._wake(float(np.linalg.norm(gravity)))
         still = self._driven | (self.calm >= REST)
         self._update_inertia(still)
         self.velocity[still] = 0.0
@@ -183,7 +190,7 @@ class RigidBodies:
         self._take(np.zeros((len(self), 6)))
         self._place_driven(start, dt)
         self._gravity = gravity.astype(np.float64)
-        self._find_contacts(float(np.linalg.norm(gravity)))
+        self._find_films(*self._find_contacts(float(np.linalg.norm(gravity))))
         self._solve(SWEEPS)
         self._coefficients[:] = 0.0
         self._fill_table()
@@ -263,7 +270,7 @@ class RigidBodies:
         calm = self.speeds() < CALM * np.sqrt(gravity * self._reach)
         asleep = self.calm >= REST
         self.calm = np.where(calm & ~self._wet & ~self._driven, self.calm + self._dt, 0.0)
-        self.calm[asleep & ~self._wet & ~self._touched()] = REST
+        self.calm[asleep & ~self._wet] = REST
         self._rotation = matrix_of(self.quaternion)
         if not (np.isfinite(self.centre).all() and np.isfinite(self.spin).all()):
             bad = ~(np.isfinite(self.centre).all(axis=1) & np.isfinite(self.spin).all(axis=1))
@@ -272,16 +279,48 @@ class RigidBodies:
                 "cause: a time step too long; use a shorter time_step."
             )
 
-    def _touched(self) -> NDArray[np.bool_]:
-        """Bodies that something awake and moving is in contact with."""
-        touched = np.zeros(len(self), bool)
-        pairs = self._pairs[: self._count]
-        held = self._contacts[: self._count, 21] > 0
-        moving = self.calm <= 0
-        for a, b in pairs[held & (pairs[:, 1] >= 0)]:
-            touched[b] |= moving[a]
-            touched[a] |= moving[b]
-        return touched
+    def _wake(self, gravity: float) -> None:
+        """Bodies that sleep, ahead of a step in which something that moves touches or leaves them:
+        struck while asleep they would not give way. What touches them wakes too."""
+        if not (self.calm >= REST).any():
+            return
+        self._wake_by_keyframes()
+        # By the state alone, not by what the last step left: a resumed run has to find the same.
+        self._update_inertia()
+        self._driven_spin = (np.zeros(0, int), np.zeros((0, 3)), np.zeros((0, 3)))
+        moving = self.speeds() > CALM * np.sqrt(gravity * self._reach)
+        moving &= ~self._driven
+        while (self.calm >= REST).any():
+            self._find_contacts(gravity)
+            a, b = self._pairs[: self._count][self._pairs[: self._count, 1] >= 0].T
+            stirred = np.zeros(len(self), bool)
+            stirred[a[moving[b]]] = stirred[b[moving[a]]] = True
+            stirred &= self.calm >= REST
+            if not stirred.any():
+                break
+            self.calm[stirred] = 0.0
+            moving |= stirred
+
+    def _wake_by_keyframes(self) -> None:
+        asleep = np.flatnonzero(self.calm >= REST)
+        if not len(asleep):
+            return
+        reach = (1 + NEAR) * self._reach[asleep]
+        for k in np.flatnonzero(self._driven):
+            motion = self._motions[k]
+            assert motion is not None
+            if any(v.any() for v in motion.velocity(self._end, self._dt)):
+                apart = np.linalg.norm(self.centre[asleep] - self.centre[k], axis=1)
+                self.calm[asleep[apart < reach + (1 + NEAR) * self._reach[k]]] = 0.0
+        rows = self._solids.rows(self._end, self._dt).astype(np.float64)
+        moving = (rows[:, 20:26] != 0).any(axis=1)
+        moving[self._deforming] = True
+        moving[self._parts] = False
+        moving[np.setdiff1d(np.arange(len(rows)), self._met)] = False
+        if moving.any():
+            world = self._world._replace(rows=rows[moving])
+            phi = np.abs(signed_distances(world, self.centre[asleep])[0])
+            self.calm[asleep[(phi < reach[:, None]).any(axis=1)]] = 0.0
 
     def rows(self, base: Rows) -> Rows:
         """Solids with the bodies where the step takes them; `base` as colliders.py packs them."""
@@ -386,7 +425,8 @@ class RigidBodies:
         way = self._dt * self.angular_velocity()
         return centre + self._dt * self.velocity, turned(quaternion, way)
 
-    def _find_contacts(self, gravity: float) -> None:
+    def _find_contacts(self, gravity: float) -> tuple[World, Floats]:
+        """Where the step begins; and the solids and turns there."""
         centre, quaternion = self._from
         turns = matrix_of(quaternion)
         points = np.einsum("pij,pj->pi", turns[self._owner], self._points) + centre[self._owner]
@@ -403,9 +443,12 @@ class RigidBodies:
             self._reach, margin, self._friction[self._met], (self.calm >= REST).astype(np.int64),
             self._contacts, self._pairs,
         )  # fmt: skip
+        return world, turns
+
+    def _find_films(self, world: World, turns: Floats) -> None:
         moves = (self._mobility > 0).any(axis=1) | (self._principal > 0).any(axis=1)
         moves &= ~self._driven & (self.calm < REST)
-        self._films.find(world, turns, centre, moves)
+        self._films.find(world, turns, self._from[0], moves)
 
     def _solve(self, sweeps: int) -> None:
         if self._count:
