@@ -1,17 +1,18 @@
 """Images of numbers, written without other libraries: PNG of 16 bits, OpenEXR of 32-bit floats.
 
-Files are written aside and renamed.
+Files are written aside, flushed and renamed.
 """
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .cache.files import write_aside
 
 Singles = NDArray[np.float32]
 
@@ -73,6 +74,5 @@ def _exr_line(y: int, line: Singles) -> bytes:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_bytes(data)
-    os.replace(aside, path)
+    with write_aside(path) as file:
+        file.write(data)

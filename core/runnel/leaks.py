@@ -17,8 +17,9 @@ _CHUNK = 1 << 18  # particles looked at together
 
 
 class Leaks:
-    """Counts them, frame by frame. Solids that deform, bodies that the fluid moves, and shells,
-    which have two free sides, are left out."""
+    """Counts them, frame by frame. Solids that deform and bodies that the fluid moves are left out;
+    of a shell, both sides of which are free, only what is within its walls is seen. The report page
+    says so: report.uncounted."""
 
     def __init__(self, scene: Scene) -> None:
         kept = [
@@ -36,8 +37,10 @@ class Leaks:
             limit = radius[start : start + _CHUNK]
             deep = np.zeros(len(points), np.bool_)
             for row in rows:
-                if row[28] == 0:
-                    deep |= row[1] * distances(row, points, self._solids.fields) < -limit
+                away = distances(row, points, self._solids.fields)
+                # Walls on both sides of a surface, for a shell of no mesh.
+                away = np.abs(away) - row[28] if row[28] > 0 else row[1] * away
+                deep |= away < -limit
             total += int(deep.sum())
         return total
 

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,8 @@ def summarize(cache: Cache) -> dict[str, Any]:
             "memory": max(used) if (used := [_memory(row, "process") for row in rows]) else None,
             "mass_change": masses[-1] / masses[0] - 1 if masses and masses[0] else None,
         },
+        "momentum_ledger": momentum_ledger(cache.scene, rows, _branched(cache)),
+        "leaks_not_counted": uncounted(cache.scene),
         "frames": rows,
     }
 
@@ -153,6 +156,148 @@ def _stages(row: dict[str, Any]) -> dict[str, float]:
         return {}
     numbers = {str(name): _number(spent, name) for name in spent}
     return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _branched(cache: Cache) -> int | None:
+    """The frame up to which a branch has frames of another scene."""
+    branch = cache.manifest.branch
+    return None if branch is None else branch.frame
+
+
+# ---- leaks and momentum, as far as frames and scene tell
+
+
+def _parts(scene: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    parts = scene.get(key)
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+def _is_body(collider: dict[str, Any]) -> bool:
+    return collider.get("body") in ("rigid", "deformable")
+
+
+def uncounted(scene: dict[str, Any]) -> list[str]:
+    """Solids of which leaks.Leaks sees no leak, or not every one, and why."""
+    found = []
+    for part in _parts(scene, "collider"):
+        shape = part.get("shape")
+        mesh = shape.get("mesh") if isinstance(shape, dict) else None
+        file = mesh.get("file") if isinstance(mesh, dict) else mesh
+        if _is_body(part):
+            why = "the fluid moves it"
+        elif isinstance(file, str) and "#" in file:
+            why = "it deforms"
+        elif part.get("mode") == "shell":
+            why = "a shell: what passed through it is on a side that is free"
+        else:
+            continue
+        found.append(f"{part.get('name', '')} ({why})")
+    return found
+
+
+def momentum_ledger(
+    scene: dict[str, Any], rows: list[dict[str, Any]], since: int | None = None
+) -> dict[str, Any] | None:
+    """What made the momentum [kg m/s] of the last frame out of that of the first one (or `since`).
+
+    Gravity's part is of the masses of the frames, which change evenly in between. "rest" is what
+    nothing else explains; `others` names what may have done that.
+    """
+    gravity = _gravity(scene)
+    known = [row for row in rows if _vector(row.get("momentum")) and _numbers([row], "mass")
+             and _numbers([row], "time") and (since is None or row["frame"] >= since)]  # fmt: skip
+    if gravity is None or len(known) < 2:
+        return None
+    first, last = known[0], known[-1]
+    load = sum((b["time"] - a["time"]) * (a["mass"] + b["mass"]) / 2 for a, b in pairwise(known))
+    pull = [load * g for g in gravity]
+    given, others = _streams(scene, first, last)
+    explained = [first["momentum"], pull, *given.values()]
+    return {
+        "frames": [first["frame"], last["frame"]],
+        "start": first["momentum"],
+        "gravity": pull,
+        "given": given,
+        "rest": [last["momentum"][k] - sum(part[k] for part in explained) for k in range(3)],
+        "end": last["momentum"],
+        "others": [*_pushers(scene, first, last), *others],
+    }
+
+
+def _vector(value: Any) -> list[float] | None:
+    usable = isinstance(value, list | tuple) and len(value) == 3
+    numbers = [_number({"": v}, "") for v in value] if usable else []
+    found = [n for n in numbers if n is not None]
+    return found if len(found) == 3 else None
+
+
+def _flat(scene: dict[str, Any], vector: list[float]) -> list[float]:
+    """Without what a 2D scene leaves out."""
+    ignored = -1 if scene.get("dimensions", 3) == 3 else 1 if scene.get("up", "z") == "z" else 2
+    return [0.0 if axis == ignored else v for axis, v in enumerate(vector)]
+
+
+def _gravity(scene: dict[str, Any]) -> list[float] | None:
+    solver = scene.get("solver")
+    gravity = _vector(solver.get("gravity")) if isinstance(solver, dict) else None
+    return None if gravity is None else _flat(scene, gravity)
+
+
+def _streams(
+    scene: dict[str, Any], first: dict[str, Any], last: dict[str, Any]
+) -> tuple[dict[str, list[float]], list[str]]:
+    """Momentum that sources gave from one frame to another, and those of which nobody knows."""
+    given: dict[str, list[float]] = {}
+    unknown = []
+    for source in _parts(scene, "source"):
+        name = str(source.get("name", ""))
+        mass = _given(last, name) - _given(first, name)
+        if mass == 0:
+            continue
+        velocity = _stream(scene, source)
+        if velocity is None:
+            unknown.append(f"source {name}")
+        else:
+            given[name] = [mass * v for v in velocity]
+    return given, unknown
+
+
+def _given(row: dict[str, Any], source: str) -> float:
+    table = row.get("ledger")
+    given = table.get("given") if isinstance(table, dict) else None
+    return (_number(given, source) or 0.0) if isinstance(given, dict) else 0.0
+
+
+def _stream(scene: dict[str, Any], source: dict[str, Any]) -> list[float] | None:
+    """Velocity at which a source gives; None if it changes, or is known to the run alone."""
+    shape, velocity = source.get("shape"), _vector(source.get("velocity"))
+    points = isinstance(shape, dict) and "points" in shape
+    turned = source.get("motion") or any(_vector(source.get("rotation")) or ())
+    if velocity is None or points or turned or source.get("rate") is not None:
+        return None
+    velocity = _flat(scene, velocity)
+    length, speed = math.hypot(*velocity), _number(source, "speed")
+    if length == 0:  # along a cylinder
+        return None
+    return velocity if speed is None else [speed / length * v for v in velocity]
+
+
+def _pushers(scene: dict[str, Any], first: dict[str, Any], last: dict[str, Any]) -> list[str]:
+    """What else changes the fluid's momentum in this scene."""
+    colliders, domain = _parts(scene, "collider"), scene.get("domain")
+    closed = isinstance(domain, dict) and domain.get("mode") == "close"
+    emits = any(source.get("kind") == "emitter" for source in _parts(scene, "source"))
+    there = {
+        "walls": closed or not all(_is_body(part) for part in colliders),
+        "bodies": any(_is_body(part) for part in colliders),
+        "forces": bool(_parts(scene, "force")),
+        "nozzles, which hold what leaves them": emits,
+        "what was removed": _ledger(last, "removed") != _ledger(first, "removed"),
+    }
+    return [name for name, is_there in there.items() if is_there]
+
+
+# ---- pictures
 
 
 def _picture(cache: Cache) -> str | None:
@@ -205,7 +350,7 @@ def _page(cache: Cache, summary: dict[str, Any], sheet: str | None) -> str:
         f'<div class="tiles">{_tiles(summary)}</div>\n{picture}\n'
         f'<div class="plots">{plots}</div>\n'
         f"<details><summary>Frames</summary>{_table(summary)}</details>\n"
-        f"<details><summary>Books</summary>{_books(summary)}</details>\n"
+        f"<details><summary>Books</summary>{_books(summary)}{_momentum(summary)}</details>\n"
         f"<details><summary>Settings</summary><pre>{scene}</pre></details>\n"
         "</main></body></html>\n"
     )
@@ -213,6 +358,7 @@ def _page(cache: Cache, summary: dict[str, Any], sheet: str | None) -> str:
 
 def _tiles(summary: dict[str, Any]) -> str:
     totals = summary["totals"]
+    leaked = "leaked particles" + (", not of all solids" if summary["leaks_not_counted"] else "")
 
     def shown(key: str, pattern: Callable[[float], str]) -> str:
         return "-" if totals[key] is None else pattern(totals[key])
@@ -225,7 +371,7 @@ def _tiles(summary: dict[str, Any]) -> str:
         "density error, worst": shown("density_error_max", lambda v: f"{100 * v:.1f} %"),
         "change of mass": shown("mass_change", lambda v: f"{100 * v:+.1g} %"),
         "off the books": shown("books", lambda v: f"{100 * v:+.1g} %"),
-        "leaked particles": shown("leaks", lambda v: f"{v:.0f}"),
+        leaked: shown("leaks", lambda v: f"{v:.0f}"),
         "memory at most": shown("memory", lambda v: _size(v) if v else "-"),
         "on disk": _size(summary["bytes"]),
     }
@@ -275,14 +421,22 @@ def _plots(summary: dict[str, Any]) -> list[str]:
         ("Memory", "MB", used, "from zero"),
         ("Momentum", "kg m/s", [Series(n, momentum(k)) for k, n in enumerate("xyz")], ""),
     ]
+    notes = {"Leaked particles": _leaks_note(summary)}
     return [
-        _section(title, unit, frames, series, kind)
+        _section(title, unit, frames, series, kind, notes.get(title, ""))
         for title, unit, series, kind in candidates
         if any(value is not None for one in series for value in one.values)
     ]
 
 
-def _section(title: str, unit: str, frames: list[int], series: list[Series], kind: str) -> str:
+def _leaks_note(summary: dict[str, Any]) -> str:
+    solids = summary["leaks_not_counted"]
+    return f"Not counted: {'; '.join(solids)}." if solids else ""
+
+
+def _section(
+    title: str, unit: str, frames: list[int], series: list[Series], kind: str, note: str
+) -> str:
     heading = f"{title} [{unit}]" if unit else title
     keys = ""
     if len(series) > 1:
@@ -292,6 +446,8 @@ def _section(title: str, unit: str, frames: list[int], series: list[Series], kin
             for k, one in enumerate(series)
         )
         keys = f'<div class="keys">{"".join(dots)}</div>'
+    if note:
+        keys += f'<div class="keys">{html.escape(note)}</div>'
     return f"<section><h2>{heading}</h2>{plot(frames, series, kind)}{keys}</section>"
 
 
@@ -320,7 +476,30 @@ def _books(summary: dict[str, Any]) -> str:
         f"<tr><th>{html.escape(str(name))}</th><td>{'-' if kg is None else f'{kg:.6g}'}</td></tr>"
         for name, kg in lines
     )
-    return f'<div class="wide"><table><tr><th></th><th>kg</th></tr>{rows}</table></div>'
+    head = "<th>mass</th><th>kg</th>"
+    return f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'
+
+
+def _momentum(summary: dict[str, Any]) -> str:
+    """The same of momentum: what was there, what changed it, what is there [kg m/s]."""
+    books = summary["momentum_ledger"]
+    if books is None:
+        return ""
+    first, last = books["frames"]
+    others = ", ".join(books["others"]) or "nothing explains it"
+    lines = {
+        f"at frame {first}": books["start"],
+        "gravity": books["gravity"],
+        **{f"source {name}": vector for name, vector in books["given"].items()},
+        f"the rest: {others}": books["rest"],
+        f"at frame {last}": books["end"],
+    }
+    rows = "".join(
+        f"<tr><th>{html.escape(name)}</th>{''.join(f'<td>{v:.4g}</td>' for v in vector)}</tr>"
+        for name, vector in lines.items()
+    )
+    head = "<th>momentum, kg m/s</th><th>x</th><th>y</th><th>z</th>"
+    return f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'
 
 
 def _cell(value: float | None) -> str:

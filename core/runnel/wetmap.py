@@ -126,9 +126,7 @@ class WetMap:
         """The map as an image of a frame."""
         from .images import write_exr, write_png
 
-        folder = folder / self.part.name
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.part.name}.{frame:04d}.{self.part.wet_map}"
+        path = folder / self.part.name / f"{self.part.name}.{frame:04d}.{self.part.wet_map}"
         image = self.image()
         if self.part.wet_map == "exr":
             write_exr(path, image)

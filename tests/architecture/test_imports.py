@@ -31,9 +31,9 @@ LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 800, 60
 
 # From the bottom up: a module imports from rows above its own here, or from its own package.
 LAYERS = (
-    "errors interpreter kernels presets images",
-    "spec mesh_formats solver.calibration export.binjson export.geometry",
-    "params export.bgeo_read",
+    "errors interpreter kernels presets",
+    "spec mesh_formats cache.files solver.calibration export.binjson export.geometry",
+    "params images export.bgeo_read",
     "points meshes particles collider_maps solver.model solver.acceleration",
     "scene_checks",
     "scene fields backends.linker backends.pocl backends.probe",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -373,33 +375,69 @@ def test_check_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "warning: source[0] 'dam'" in capsys.readouterr().out
 
 
+def test_check_warns_of_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the folder that is named, though it is not there yet, or of the current one."""
+    asked, free = [], 1000
+
+    def usage(path: Path) -> Any:
+        asked.append(Path(path))
+        return SimpleNamespace(free=free)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    monkeypatch.chdir(tmp_path)
+    command = ["check", str(write_scene(tmp_path))]
+    out = tmp_path / "new" / "shot"
+    for flags, folder in (([], tmp_path), (["--out", str(out)], out)):
+        assert main([*command, *flags]) == 0
+        shown = capsys.readouterr().out
+        disk = next(line.split(None, 1)[1] for line in shown.splitlines() if "disk  " in line)
+        assert (
+            f"warning: the cache may need {disk} of disk, and 1000 B are free in {folder}" in shown
+        )
+    assert asked == [tmp_path, tmp_path]
+    assert main([*command, "--json", "--out", str(out)]) == 0
+    assert "1000 B" in json.loads(capsys.readouterr().out)["warnings"][0]
+    assert main([*command, "--json"]) == 0  # of a host, from anywhere
+    assert json.loads(capsys.readouterr().out)["warnings"] == []
+    free = 10**11
+    assert main([*command, "--out", str(out)]) == 0
+    assert "warning" not in capsys.readouterr().out
+
+
 def test_info_lists_frames(cache_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(cache_dir), "--verify"]) == 0
+    assert main(["info", str(cache_dir)]) == 0
     shown = capsys.readouterr().out
+    assert "as written" in shown
     assert "8 frames" in shown
     assert len([line for line in shown.splitlines() if "%" in line]) == 8
     assert main(["info", str(cache_dir), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [frame["frame"] for frame in facts["frames"]] == list(range(1, 9))
+    assert facts["verified"] is True
+    assert main(["info", str(cache_dir), "--json", "--quick"]) == 0
+    assert json.loads(capsys.readouterr().out)["verified"] is False
+    assert main(["info", str(cache_dir), "--quick"]) == 0
+    assert "as written" not in capsys.readouterr().out
+    assert main(["info", str(cache_dir), "--quick", "--verify"]) == 2
 
 
 def test_info_reports_damage(
     tmp_path: Path, cache_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(cache_dir, copy)
     frame = Cache.open(copy).frame_path(4)
     raw = bytearray(frame.read_bytes())
     raw[len(raw) // 2] ^= 1
     frame.write_bytes(raw)
-    assert main(["info", str(copy)]) == 0  # looks at sizes only
-    assert main(["info", str(copy), "--verify"]) == 1
-    assert "frame_000004" in capsys.readouterr().err
-    frame.write_bytes(raw[:-40])
-    assert main(["info", str(copy)]) == 1
-    assert "frame_000004" in capsys.readouterr().err
+    assert main(["info", str(copy), "--quick"]) == 0  # looks at sizes only
+    capsys.readouterr()
+    for flags, content in (([], raw), (["--verify"], raw), (["--quick"], raw[:-40])):
+        frame.write_bytes(content)
+        assert main(["info", str(copy), *flags]) == 1
+        assert "frame_000004" in capsys.readouterr().err
 
 
 def test_devices_marks_the_one_that_is_picked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from runnel.cache import Cache
+from runnel.cli import main
 from runnel.report import Series, decimals, label, nice_ticks, plot, summarize, write_report
 
 SCENE = {"name": "<b>dam & co</b>", "frames": [1, 4]}
@@ -128,6 +130,161 @@ def test_books_leaks_and_memory(tmp_path):
     assert "600 MB" in text
 
 
+def test_solids_that_do_not_count_are_named(tmp_path):
+    """Where leaks are; not a word in scenes without such solids."""
+    sail = {"name": "<sail>", "mode": "shell", "body": "static", "shape": {"mesh": {"file": "a"}}}
+    for scene, said in (({**SCENE, "collider": [sail]}, True), (SCENE, False)):
+        cache = Cache.create(tmp_path / str(said), scene)
+        cache.write(1, {"position": np.zeros((3, 3), np.float32)}, {"leaks": 0})
+        text = write_report(tmp_path / str(said))[0].read_text()
+        checked(text)
+        assert ("Not counted: &lt;sail&gt; (a shell" in text) == said
+        assert ("leaked particles, not of all solids" in text) == said
+
+
+# ---- momentum
+
+JET = {"name": "jet", "kind": "emitter", "velocity": [0, 3, 4], "speed": 10.0, "rate": None,
+       "rotation": [0, 0, 0], "motion": [], "shape": {"sphere": {}}}  # fmt: skip
+
+
+def moving(folder, change=None, **scene):
+    """2 kg at frame 1; a jet gives 1 kg a frame; a wall takes what is over. Frames last 0.5 s."""
+    whole = {**SCENE, "solver": {"gravity": [0.0, 0.0, -10.0]}, "source": [JET], **scene}
+    cache = Cache.create(folder, whole)
+    for k in range(4):
+        report = {
+            "time": 0.5 * k,
+            "mass": 2.0 + k,
+            "momentum": [1.0, 6.0 * k, 5.0],
+            "ledger": {"given": {"jet": 1.0 * k}, "removed": 0.0, "expected": 2.0 + k},
+            **(change or {}),
+        }
+        cache.write(k + 1, {"position": np.zeros((3, 3), np.float32)}, report)
+    return cache
+
+
+def test_momentum_adds_up(tmp_path):
+    wall = [{"name": "wall", "body": "static"}, {"name": "duck", "body": "rigid"}]
+    moving(tmp_path, collider=wall, force=[{"name": "wind"}])
+    page, data = write_report(tmp_path)
+    books = json.loads(data.read_text())["momentum_ledger"]
+    assert books["frames"] == [1, 4]
+    assert books["start"] == [1, 0, 5]
+    assert books["gravity"] == pytest.approx([0, 0, -10 * 0.5 * (2.5 + 3.5 + 4.5)])
+    assert books["given"] == {"jet": pytest.approx([0, 18, 24])}
+    assert books["rest"] == pytest.approx([0, 0, 52.5 - 24])
+    assert books["end"] == [1, 18, 5]
+    text = page.read_text()
+    checked(text)
+    others = "walls, bodies, forces, nozzles, which hold what leaves them"
+    for name, numbers in {
+        "at frame 1": (1, 0, 5),
+        "gravity": (0, 0, -52.5),
+        "source jet": (0, 18, 24),
+        f"the rest: {others}": (0, 0, 28.5),
+        "at frame 4": (1, 18, 5),
+    }.items():
+        row = re.search(f"<tr><th>{name}</th>((?:<td>[^<]*</td>){{3}})</tr>", text)
+        assert [float(v) for v in re.findall("<td>(.*?)</td>", row[1])] == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize(
+    "jet",
+    [
+        {"rate": 0.1},
+        {"rotation": [0, 90, 0]},
+        {"motion": [{}]},
+        {"shape": {"points": {}}},
+        {"velocity": [0, 0, 0]},
+    ],
+)
+def test_what_a_source_gave_may_not_be_known(jet, tmp_path):
+    """Then it is part of the rest, by name."""
+    books = summarize(moving(tmp_path, source=[{**JET, **jet}]))["momentum_ledger"]
+    assert books["given"] == {}
+    assert books["others"][-1] == "source jet"
+    assert books["rest"] == pytest.approx([0, 18, 52.5])
+
+
+def test_momentum_of_flat_scenes_and_of_branches(tmp_path):
+    """2D knows no third axis; frames of before a branch may have had another gravity."""
+    flat = moving(tmp_path / "flat", dimensions=2, up="z")
+    books = summarize(flat)["momentum_ledger"]
+    assert books["given"]["jet"] == pytest.approx([0, 0, 30])  # its speed, in the plane
+    parent = moving(tmp_path / "parent")
+    branch = Cache.branch(tmp_path / "branch", parent, 3, {**parent.scene, "name": "other"})
+    report = {**parent.entry(4).report, "momentum": [0.0, 0.0, 0.0]}
+    branch.write(4, {"position": np.zeros((3, 3), np.float32)}, report)
+    books = summarize(branch)["momentum_ledger"]
+    assert books["frames"] == [3, 4]
+    assert books["gravity"] == pytest.approx([0, 0, -22.5])
+
+
+@pytest.mark.parametrize("change", [{"mass": None}, {"momentum": [1.0, 2.0]}, {"time": "x"}])
+def test_no_books_of_momentum_without_numbers(change, tmp_path):
+    moving(tmp_path, change)
+    page, data = write_report(tmp_path)
+    assert json.loads(data.read_text())["momentum_ledger"] is None
+    checked(page.read_text())
+
+
+# ---- of a run
+
+TITLES = [
+    "Particles", "Density error [%]", "Time per step [ms]", "Mass [kg]", "Iterations per step",
+    "Leaked particles", "Memory [MB]", "Momentum [kg m/s]",
+]  # fmt: skip
+
+
+def simulated(folder, **more):
+    """A block of 64 particles, run and reported by the commands."""
+    cube = {"box": {"min": [0, 0, 0], "max": [0.2, 0.2, 0.2]}}
+    scene = {
+        "name": "small",
+        "frames": [1, 5],
+        "fluid": [{"name": "water"}],
+        "source": [{"name": "dam", "fluid": "water", "shape": cube, "spacing": 0.05,
+                    "velocity": [1, 0, 0]}],
+        **more,
+    }  # fmt: skip
+    (folder / "small.json").write_text(json.dumps(scene))
+    out = str(folder / "cache")
+    assert main(["run", str(folder / "small.json"), "--out", out, "--quiet"]) == 0
+    assert main(["report", out]) == 0
+    return folder / "cache"
+
+
+@pytest.fixture(scope="module")
+def tank(tmp_path_factory):
+    hollow = {"box": {"min": [0, 0, 0], "max": [0.4, 0.2, 0.4]}}
+    folder = tmp_path_factory.mktemp("report")
+    return simulated(folder, collider=[{"name": "tank", "mode": "inside", "shape": hollow}])
+
+
+def test_the_page_of_a_run_has_all_plots_and_the_settings(tank):
+    text = (tank / "report.html").read_text()
+    checked(text)
+    sections = re.findall("<section><h2>(.*?)</h2><svg.*?</svg>", text, re.DOTALL)
+    assert sections == TITLES
+    settings = re.search("<summary>Settings</summary><pre>(.*?)</pre>", text, re.DOTALL)[1]
+    assert json.loads(html.unescape(settings)) == Cache.open(tank).scene
+    assert json.loads(html.unescape(settings))["source"][0]["spacing"] == 0.05
+    for words in ("<th>source dam</th><td>8</td>", "<th>at frame 5</th>", "the rest: walls"):
+        assert words in text
+
+
+def test_momentum_of_a_block_that_falls_is_that_of_gravity(tmp_path):
+    """Nothing else is there, so nothing is left over."""
+    folder = simulated(tmp_path)
+    books = json.loads((folder / "report.json").read_text())["momentum_ledger"]
+    assert books["others"] == []
+    assert books["start"] == pytest.approx([8, 0, 0])
+    assert books["gravity"] == pytest.approx([0, 0, -8 * 9.81 * 4 / 24], rel=1e-5)
+    np.testing.assert_allclose(books["rest"], 0, atol=1e-4 * 13)
+    assert "the rest: nothing explains it" in (folder / "report.html").read_text()
+
+
 # ---- in a browser
 
 
@@ -175,6 +332,14 @@ def test_chromium_shows_the_page(tmp_path):
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 500  # text, lines, a picture
     lines = (np.abs(pixels - [0x2F, 0x7F, 0xC2]).sum(axis=2) < 12).sum()
     assert lines > 500  # of the plots
+
+
+@pytest.mark.skipif(browser() is None, reason="no chromium here: apt-get install chromium")
+def test_chromium_shows_the_page_of_a_run(tank, tmp_path):
+    _, dom, console = visit(tank / "report.html", tmp_path)
+    assert console == []
+    assert re.findall("<h2>(.*?)</h2><svg", dom) == TITLES
+    assert dom.count('<img src="data:image/png') == 1
 
 
 @pytest.mark.skipif(browser() is None, reason="no chromium here: apt-get install chromium")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 import runnel
 from runnel.branching import restore
-from runnel.errors import SceneError
+from runnel.errors import CacheError, SceneError
 from runnel.fields.texels import cover_texels, nearest_texels, texels_of
 from runnel.images import write_exr, write_png
 
@@ -69,6 +71,25 @@ def test_exr_files_hold_every_bit(shape: tuple[int, int, int], tmp_path: Path) -
         write_exr(tmp_path / "a.exr", image)
         np.testing.assert_array_equal(read_exr((tmp_path / "a.exr").read_bytes()), image)
     assert [file.name for file in tmp_path.iterdir()] == ["a.exr"]
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_images_reach_the_disk_or_leave_nothing(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flushed before they get their name; what fails leaves the old file and no other."""
+    write_png(tmp_path / "a.png", np.zeros((2, 2, 3), np.uint16))
+    old = (tmp_path / "a.png").read_bytes()
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, failing, refuse)
+    for write, kind in ((write_png, np.uint16), (write_exr, np.float32)):
+        with pytest.raises(CacheError, match="No space left"):
+            write(tmp_path / "a.png", np.ones((2, 2, 3), kind))
+    assert [file.name for file in tmp_path.iterdir()] == ["a.png"]
+    assert (tmp_path / "a.png").read_bytes() == old
 
 
 def test_blender_reads_our_exr(tmp_path: Path) -> None:

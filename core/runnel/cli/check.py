@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -58,6 +59,9 @@ def add_parser(commands: Any) -> None:
         help="run the scene with few particles and time the device first: a forecast of time in "
         "place of a guess, in 3 to 20 s",
     )
+    parser.add_argument(
+        "--out", metavar="DIR", help="folder that the run will write to; default the current one"
+    )
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     parser.set_defaults(command=run)
 
@@ -72,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
     if args.measure and pilot is not None:
         rate = _measured_rate(scene, info, pilot)
     cost = estimate(scene, rate, pilot)
-    found = warnings(scene)
+    # A host asks for JSON from a folder of its own, which tells nothing unless it names another.
+    folder = args.out or (None if args.json else ".")
+    found = warnings(scene) + (_room(cost, Path(folder)) if folder else [])
     if args.json:
         values = {**dataclasses.asdict(cost), "bytes": cost.bytes, "device": str(info)}
         values["measured"] = args.measure
@@ -83,6 +89,22 @@ def run(args: argparse.Namespace) -> int:
     for warning in found:
         say(f"warning: {warning}")
     return 0
+
+
+def _room(cost: Estimate, folder: Path) -> list[str]:
+    """A warning if the cache is larger than what is free where it will be."""
+    folder = folder.resolve()
+    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    try:
+        free = shutil.disk_usage(there).free
+    except OSError:  # nobody knows
+        return []
+    if cost.disk_bytes <= free:
+        return []
+    return [
+        f"the cache may need {size_text(cost.disk_bytes)} of disk, and {size_text(free)} are free "
+        f"in {folder}. Choose a larger disk, fewer frames, or fewer output.channels."
+    ]
 
 
 def _measured_rate(scene: Scene, info: DeviceInfo, pilot: Pilot) -> Rate:
