@@ -35,7 +35,12 @@ Channels = Mapping[str, NDArray[Any]]
 FORMATS = ("ply", "obj")
 CARRIED = ("velocity", "density")  # to the vertices, where the cache has them
 _FEW, _MANY = 0.4, 0.65  # densities of particles in small drops, and at the surface of many
-_PLY_NAMES = {"velocity": ("vx", "vy", "vz"), "normal": ("nx", "ny", "nz"), "uv": ("s", "t")}
+PLY_NAMES = {  # that other programs know
+    "velocity": ("vx", "vy", "vz"),
+    "normal": ("nx", "ny", "nz"),
+    "uv": ("s", "t"),
+    "color": ("red", "green", "blue"),
+}
 
 
 def _option(default: Any, text: str) -> Any:
@@ -225,14 +230,25 @@ def _parts(
     """What each file holds: suffix of its name, and the channels of its particles."""
     if not options.each_fluid:
         return [("", arrays)]
-    parts = []
-    for phase, fluid in enumerate(cache.scene.get("fluid", ())):
+    found = []
+    for phase, name in enumerate(fluid_file_names(cache.scene.get("fluid", ()))):
         mine = np.flatnonzero(arrays["phase"] == phase)
-        name = "".join(
-            c if c.isalnum() or c in "-_" else "_" for c in str(fluid.get("name", phase))
-        )
-        parts.append((f"_{name}", {key: values[mine] for key, values in arrays.items()}))
-    return parts
+        found.append((f"_{name}", {key: values[mine] for key, values in arrays.items()}))
+    return found
+
+
+def fluid_file_names(fluids: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Names of fluids as parts of file names, no two alike where case does not count either."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for phase, fluid in enumerate(fluids):
+        given = str(fluid.get("name", phase))
+        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in given)
+        while name.casefold() in taken:
+            name += "_"
+        taken.add(name.casefold())
+        names.append(name)
+    return names
 
 
 def write_mesh(path: Path, mesh: Mesh) -> None:
@@ -246,25 +262,43 @@ def write_mesh(path: Path, mesh: Mesh) -> None:
 
 def write_ply(file: BinaryIO, mesh: Mesh) -> None:
     """Write binary PLY into an open file."""
-    columns: list[tuple[str, Singles]] = [(n, mesh.vertices[:, k]) for k, n in enumerate("xyz")]
-    for name, values in mesh.attributes.items():
-        table = values[:, None] if values.ndim == 1 else values
-        width = table.shape[1]
-        names = (name,) if width == 1 else tuple(f"{name}_{k}" for k in range(width))
-        if len(_PLY_NAMES.get(name, ())) == width:
-            names = _PLY_NAMES[name]
-        columns += list(zip(names, table.T, strict=True))
-    rows = np.empty(len(mesh.vertices), np.dtype([(name, "<f4") for name, _ in columns]))
-    for name, values in columns:
+    columns = _ply_columns(mesh)
+    kind = np.dtype([(name, values.dtype) for name, values in columns.items()])
+    rows = np.empty(len(mesh.vertices), kind)
+    for name, values in columns.items():
         rows[name] = values
     faces = np.empty(len(mesh.triangles), np.dtype([("count", "u1"), ("index", "<i4", 3)]))
     faces["count"], faces["index"] = 3, mesh.triangles
     header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(rows)}"]
-    header += [f"property float {name}" for name, _ in columns]
+    for name, values in columns.items():
+        header.append(f"property {'uchar' if values.dtype == np.uint8 else 'float'} {name}")
     header += [f"element face {len(faces)}", "property list uchar int vertex_indices", "end_header"]
     file.write(("\n".join(header) + "\n").encode())
     file.write(rows.tobytes())
     file.write(faces.tobytes())
+
+
+def _ply_columns(mesh: Mesh) -> dict[str, NDArray[Any]]:
+    """A column per number; names are unique."""
+    places = np.asarray(mesh.vertices, "<f4").T
+    columns: dict[str, NDArray[Any]] = dict(zip("xyz", places, strict=True))
+    for channel, values in mesh.attributes.items():
+        table = np.asarray(values[:, None] if values.ndim == 1 else values, "<f4")
+        width = table.shape[1]
+        names = (channel,) if width == 1 else tuple(f"{channel}_{k}" for k in range(width))
+        if len(PLY_NAMES.get(channel, ())) == width:
+            names = PLY_NAMES[channel]
+        for name, column in zip(names, table.T, strict=True):
+            while name in columns:
+                name += "_"
+            columns[name] = _bytes_of(column) if names == PLY_NAMES["color"] else column
+    return columns
+
+
+def _bytes_of(colors: NDArray[Any]) -> NDArray[np.uint8]:
+    """Colours from 0 to 1 as the bytes that other programs expect."""
+    shares = np.nan_to_num(colors.astype(np.float64)).clip(0.0, 1.0)
+    return np.rint(255 * shares).astype(np.uint8)
 
 
 def _write_obj(file: BinaryIO, mesh: Mesh) -> None:

@@ -48,6 +48,13 @@ def test_wrong_options_name_the_key(wrong: dict[str, object]) -> None:
         ExportOptions(**{"format": "npz", **wrong})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("kind", ["vdb", "ply", "npz"])
+@pytest.mark.parametrize("option", ["surface", "colliders"])
+def test_formats_without_meshes_say_so(kind: str, option: str) -> None:
+    with pytest.raises(SceneError, match=f"export.{option}.*use usd or bgeo"):
+        ExportOptions(format=kind, **{option: True})  # type: ignore[arg-type]
+
+
 def test_npz_holds_every_channel(tmp_path: Path) -> None:
     """Read by plain numpy, bit for bit."""
     files = exported(filled(tmp_path))

@@ -10,6 +10,7 @@ from scipy.spatial import cKDTree
 
 from runnel.cache import Cache
 from runnel.errors import RunnelError, SceneError
+from runnel.mesh_formats import obj_uvs
 from runnel.scene import Scene, example
 from runnel.simulation import Simulation
 from runnel.surface import Mesh, SurfaceOptions, mesh_frames, surface, surface_of, write_mesh
@@ -78,6 +79,70 @@ def test_ply_holds_vertices_faces_and_attributes(tmp_path):
     assert np.array_equal(faces, TETRAHEDRON.triangles)
     assert (vertices["vy"] == 1).all()
     assert vertices["nx"][0] == 1
+
+
+def test_plyfile_reads_every_value(tmp_path):
+    """A reader we did not write: names that others know, colours in bytes."""
+    plyfile = pytest.importorskip("plyfile")
+    colors = np.float32([[0, 0.5, 1], [-1, 2, 0.2], [np.nan, np.inf, -np.inf], [0.1, 0.9, 0.002]])
+    values = {
+        **TETRAHEDRON.attributes,
+        "density": np.float32([1, 2, 3, 4]),
+        "uv": np.arange(8, dtype=np.float32).reshape(4, 2),
+        "color": colors,
+        "pair": np.arange(8, 16, dtype=np.float32).reshape(4, 2),
+    }
+    write_mesh(tmp_path / "t.ply", Mesh(TETRAHEDRON.vertices, TETRAHEDRON.triangles, values))
+    data = plyfile.PlyData.read(str(tmp_path / "t.ply"))
+    vertex = data["vertex"]
+    names = {
+        "normal": ("nx", "ny", "nz"), "velocity": ("vx", "vy", "vz"), "density": ("density",),
+        "uv": ("s", "t"), "pair": ("pair_0", "pair_1"),
+    }  # fmt: skip
+    for channel, columns in {**names, "position": ("x", "y", "z")}.items():
+        wanted = TETRAHEDRON.vertices if channel == "position" else values[channel]
+        found = np.stack([vertex[column] for column in columns], 1)
+        np.testing.assert_array_equal(found, wanted.reshape(4, -1))
+    found = np.stack([vertex[column] for column in ("red", "green", "blue")], 1)
+    assert found.dtype == np.uint8
+    assert found.tolist() == [[0, 128, 255], [0, 255, 51], [0, 255, 0], [26, 229, 1]]
+    known = {"red", "green", "blue", "x", "y", "z", *(c for part in names.values() for c in part)}
+    assert {item.name for item in vertex.properties} == known
+    np.testing.assert_array_equal(np.stack(data["face"]["vertex_indices"]), TETRAHEDRON.triangles)
+
+
+def test_channels_named_like_columns_of_others(tmp_path):
+    """Both stay, under names of their own."""
+    plyfile = pytest.importorskip("plyfile")
+    values = {**TETRAHEDRON.attributes, "vx": np.float32([5, 6, 7, 8])}
+    write_mesh(tmp_path / "t.ply", Mesh(TETRAHEDRON.vertices, TETRAHEDRON.triangles, values))
+    vertex = plyfile.PlyData.read(str(tmp_path / "t.ply"))["vertex"]
+    assert vertex["vx"].tolist() == [1, 1, 1, 1]
+    assert vertex["vx_"].tolist() == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("channels", [(), ("uv",), ("normal",), ("uv", "normal")])
+def test_obj_holds_texture_coordinates_and_normals(tmp_path, channels):
+    """vt and vn, and corners that name them; others stay out."""
+    every = {
+        "normal": np.float32([[0, 0, 1], [0, 1, 0], [1, 0, 0], [0.6, 0, -0.8]]),
+        "uv": np.float32([[0, 0], [0.25, 0], [0, 0.5], [1, 0.75]]),
+    }
+    values = {"density": np.ones(4, np.float32), **{name: every[name] for name in channels}}
+    write_mesh(tmp_path / "t.obj", Mesh(TETRAHEDRON.vertices, TETRAHEDRON.triangles, values))
+    rows = [line.split() for line in (tmp_path / "t.obj").read_text().splitlines()]
+    for channel, word in (("uv", "vt"), ("normal", "vn")):
+        found = np.array([row[1:] for row in rows if row[0] == word], np.float32)
+        wanted = every[channel] if channel in channels else np.zeros((0,))
+        np.testing.assert_array_equal(found, wanted)
+    corner = {(): "{0}", ("uv",): "{0}/{0}", ("normal",): "{0}//{0}"}.get(channels, "{0}/{0}/{0}")
+    wanted = [[corner.format(v + 1) for v in face] for face in TETRAHEDRON.triangles]
+    assert [row[1:] for row in rows if row[0] == "f"] == wanted
+    uvs = obj_uvs((tmp_path / "t.obj").read_bytes())
+    if "uv" in channels:
+        np.testing.assert_array_equal(uvs, every["uv"][TETRAHEDRON.triangles])
+    else:
+        assert uvs is None
 
 
 def test_obj_holds_vertices_and_faces(tmp_path):
@@ -346,6 +411,25 @@ def test_frames_are_written_together_or_by_fluid(tmp_path):
     assert [path.name for path in files] == ["surface_water_000001.obj", "surface_oil_000001.obj"]
     water, oil = (read_obj(path)[0] for path in files)
     assert water[:, 0].max() < 0.7 < oil[:, 0].min()
+
+
+def test_fluids_of_like_names_have_files_of_their_own(tmp_path):
+    """Three that touch; each file encloses what its fluid has. Case may not count on a disk."""
+    sizes = {"a b": 0.4, "a_b": 0.3, "A?B": 0.2}
+    cache = Cache.create(tmp_path, {"name": "x", "fluid": [{"name": name} for name in sizes]})
+    blocks = [
+        block(0.05, size, sum(list(sizes.values())[:k])) for k, size in enumerate(sizes.values())
+    ]
+    for phase, part in enumerate(blocks):
+        part["phase"][:] = phase
+    cache.write(1, together(*blocks))
+    files = surface(tmp_path, 1, options=SurfaceOptions(each_fluid=True))
+    names = [f"surface_{name}_000001.ply" for name in ("a_b", "a_b_", "A_B__")]
+    assert [path.name for path in files] == names
+    for path, size in zip(files, sizes.values(), strict=True):
+        vertices, faces = read_ply(path)
+        places = np.stack([vertices[axis] for axis in "xyz"], 1)
+        assert Mesh(places, faces).volume == pytest.approx(size**3, rel=0.02)
 
 
 def test_what_cannot_be_meshed_is_explained(tmp_path):

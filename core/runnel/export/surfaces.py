@@ -13,10 +13,10 @@ from ..cache import Cache
 from ..errors import MeshError, RunnelError
 from ..mesh_formats import READERS, ply_values
 from ..meshes import MAX_BYTES
-from ..surface import Mesh
+from ..surface import PLY_NAMES, Mesh
 
-_KNOWN = {"velocity": ("vx", "vy", "vz"), "normal": ("nx", "ny", "nz"), "uv": ("s", "t")}
 _PART = re.compile(r"(.+)_(\d+)")  # of a channel with several numbers
+_BYTES = re.compile(rb"^property[ \t]+(uchar|uint8)[ \t]+red\s", re.MULTILINE)
 
 
 def find_surfaces(cache: Cache, number: int) -> dict[str, Mesh]:
@@ -46,17 +46,23 @@ def read_surface(path: Path) -> Mesh:
         raise MeshError(f"cannot be read: {error.strerror or error}", file=path) from None
     try:
         vertices, triangles = READERS[path.suffix](data)
-        values = _attributes(ply_values(data)) if path.suffix == ".ply" else {}
+        values = _ply_attributes(data) if path.suffix == ".ply" else {}
     except MeshError as error:
         raise error.in_file(path) from None
     return Mesh(vertices.astype(np.float32), triangles, values)
 
 
-def _attributes(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
+def _ply_attributes(data: bytes) -> dict[str, NDArray[np.float32]]:
     """Columns put together again: vx, vy, vz to velocity; heat_0, heat_1 to heat."""
+    columns = ply_values(data)
     rest = {name: values for name, values in columns.items() if name not in ("x", "y", "z")}
-    found = {}
-    for name, parts in _KNOWN.items():
+    known = dict(PLY_NAMES)
+    if _BYTES.search(data, 0, data.index(b"end_header")):
+        rest |= {name: rest[name] / 255 for name in known["color"] if name in rest}
+    else:  # three channels of the user's; older files have a colour as color_0, color_1, color_2
+        del known["color"]
+    found: dict[str, list[NDArray[Any]]] = {}
+    for name, parts in known.items():
         if all(part in rest for part in parts):
             found[name] = [rest.pop(part) for part in parts]
     for name, values in rest.items():

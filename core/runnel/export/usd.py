@@ -51,6 +51,7 @@ class UsdWriter:
         # What the frames hold: prim -> (type, attributes -> (type, element size)).
         self._declared: dict[str, tuple[str, dict[str, tuple[Any, int]]]] = {}
         self._solids = Solids(self.pxr)
+        self._surfaces: dict[str, str] = {}  # their names -> those of their prims, in all frames
 
     # ---- a frame
 
@@ -58,7 +59,10 @@ class UsdWriter:
         stage = self._new_stage(".usdc", frame.number, frame.number)
         self._particles(stage, frame)
         for name, mesh in frame.surfaces.items():
-            self._surface(stage, name, mesh, frame.number)
+            if name not in self._surfaces:
+                valid = self.pxr.Tf.MakeValidIdentifier(name)
+                self._surfaces[name] = prim_name(valid, set(self._surfaces.values()))
+            self._surface(stage, self._surfaces[name], mesh, frame.number)
         self._solids.take(frame)
         taken: set[str] = set()
         for solid in frame.solids:
@@ -158,7 +162,7 @@ class UsdWriter:
 
     def _surface(self, stage: Any, name: str, mesh: Mesh, time: int) -> None:
         types, vt = self.pxr.Sdf.ValueTypeNames, self.pxr.Vt
-        prim = self._prim(stage, f"{ROOT}/{self.pxr.Tf.MakeValidIdentifier(name)}", "Mesh")
+        prim = self._prim(stage, f"{ROOT}/{name}", "Mesh")
         points = self._triples(mesh.vertices)
         self._set(prim, "points", points, types.Point3fArray, time)
         counts = vt.IntArray.FromNumpy(np.full(len(mesh.triangles), 3, np.int32))
