@@ -145,6 +145,90 @@ def test_an_interrupted_branch_is_resumed_without_its_parent(
         assert_same_frame(Cache.open(part), Cache.open(whole), frame)
 
 
+def broken_branch(monkeypatch: pytest.MonkeyPatch, path: Path, out: Path, *words: str) -> None:
+    """A branch whose disk is full as soon as the frames are shared."""
+
+    def full(*_: object, **__: object) -> None:
+        raise CacheError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cache, "write_checkpoint", full)
+        assert run(path, out, *words) == 1
+    assert Cache.open(out).checkpoints() == []
+
+
+CHANGE = ["--set", "solver.gravity=[0, 0, 9.81]"]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_branch_that_ended_before_its_checkpoint_is_begun_again(
+    shot: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """Not simulated from the first frame with the new settings, which is another shot."""
+    path, cache = shot
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    command = ["--branch", str(cache), "--from", "4", *CHANGE]
+    assert run(path, whole, *command) == 0
+    broken_branch(monkeypatch, path, part, *command, "--resume")
+    if not shared:  # killed even before
+        Cache.open(part).truncate(0)
+    assert run(path, part, "--branch", str(cache), *CHANGE, "--resume") == 0
+    assert Cache.open(part).manifest.branch == Cache.open(whole).manifest.branch
+    assert Cache.open(part).frames() == list(range(1, 9))
+    for frame in range(1, 9):
+        assert_same_frame(Cache.open(part), Cache.open(whole), frame)
+
+
+def test_the_first_manifest_of_a_branch_tells_what_it_is(
+    shot: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("runnel.cache.store.share", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Cache.branch(tmp_path, Cache.open(shot[1]), 4, {})
+    left = Cache.open(tmp_path)
+    assert left.frames() == []
+    assert left.manifest.branch is not None
+    assert left.manifest.branch.frame == 4
+
+
+def test_a_branch_with_nothing_to_go_on_from_is_refused(
+    shot: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Neither its parent nor a checkpoint is there; or the parent is not named."""
+    path, cache = shot
+    out, parent = tmp_path / "b", tmp_path / "parent"
+    shutil.copytree(cache, parent)
+    broken_branch(monkeypatch, path, out, "--branch", str(parent), "--from", "4", *CHANGE)
+    shutil.rmtree(parent)
+    for words in ([], ["--branch", str(parent)]):
+        capsys.readouterr()
+        assert run(path, out, *CHANGE, "--resume", *words) == 1
+        complaint = capsys.readouterr().err
+        assert "no sound checkpoint" in complaint
+        assert "--from 4" in complaint
+        assert Cache.open(out).frames() == [1, 2, 3, 4]
+    assert run(path, out, *CHANGE) == 0  # asked for: all of it from the first frame
+    assert Cache.open(out).manifest.branch is None
+
+
+def test_a_branch_from_another_frame_is_not_gone_on_with(
+    shot: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, cache = shot
+    command = [*CHANGE, "--branch", str(cache), "--resume", "--frames", "1-6", "--from"]
+    assert run(path, tmp_path / "b", *command, "4") == 0
+    before = contents(tmp_path / "b")
+    assert run(path, tmp_path / "b", *command, "5") == 2
+    assert "from frame 4" in capsys.readouterr().err
+    assert contents(tmp_path / "b") == before
+
+
 def test_a_lost_manifest_of_a_branch_is_rebuilt(shot: tuple[Path, Path], tmp_path: Path) -> None:
     path, cache = shot
     out = tmp_path / "b"

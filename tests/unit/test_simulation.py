@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import runnel
 from runnel.backends.base import Survey
 from runnel.cache import Cache
 from runnel.errors import RunnelError, SimulationError
+from runnel.export.bgeo import write_bgeo
+from runnel.export.geometry import Geometry
 from runnel.particles import PageableAllocator
 from runnel.scene import Scene
 from runnel.simulation import Simulation
@@ -599,6 +602,65 @@ def test_a_resumed_run_reorders_when_the_other_does(steps: int, opencl_device: A
             sim.advance(5)
             for name, values in expected.items():
                 np.testing.assert_array_equal(sim.particles[name], values, err_msg=name)
+
+
+def pool(source: dict[str, Any], folder: Path, **solver: Any) -> Scene:
+    """A source that is faster than its pool by far, and always less than FEW of all particles."""
+    data = {
+        "fluid": [{"name": "water"}],
+        "source": [block(16), source],
+        "collider": [tank(0.8, 1.2)],
+        "solver": {"iterations": [3, 3], **solver},
+    }
+    return Scene.from_dict(data, folder)
+
+
+def thin_jet(folder: Path) -> Scene:
+    hole = {"box": {"min": [0.4, 0.4, 0.9], "max": [0.4 + D, 0.4 + D, 0.9 + D]}}
+    jet = nozzle(shape=hole, velocity=[0, 0, -12], lifetime=0.04)
+    return pool(jet, folder, time_step=1 / 24)
+
+
+def drops(folder: Path) -> Scene:
+    """One a frame, from a file: how fast it is is known when it is born, in the first step."""
+    place = np.array([[0.4, 0.4, 1.0]], np.float32)
+    write_bgeo(folder / "drop.bgeo", Geometry(1, points={"P": place}))
+    shape = {"points": "drop.bgeo"}
+    return pool(nozzle(shape=shape, velocity=[0, 0, -20], lifetime=0.1), folder)
+
+
+@pytest.mark.parametrize(("make", "middle"), [(thin_jet, False), (thin_jet, True), (drops, True)])
+def test_a_resumed_run_knows_how_fast_newborns_are(
+    backend_name: str, make: Callable[[Path], Scene], middle: bool, tmp_path: Path
+) -> None:
+    """A survey of all particles takes them for spray, and would divide what comes by less."""
+    it = make(tmp_path)
+    with Simulation(it, backend_name, timed=False) as sim:
+        sim.advance(1 if make is drops else 3)
+        if middle:
+            sim.step()
+        stored = sim.state()
+        assert 0 < (np.linalg.norm(sim.particles["velocity"], axis=1) > 9).mean() < 0.005
+        sim.advance(5)
+        expected, story = sim.state()
+    with Simulation(it, backend_name, timed=False) as sim:
+        sim.restore(*stored)
+        assert sim.mid_frame == middle
+        sim.advance(5)
+        arrays, again = sim.state()
+    assert again == story
+    for name, values in expected.items():
+        np.testing.assert_array_equal(arrays[name], values, err_msg=name)
+
+
+def test_a_state_without_a_survey_is_read() -> None:
+    """As Runnel stored it before."""
+    with Simulation(scene(block(), solver=fixed())) as sim:
+        sim.advance(2)
+        arrays, meta = sim.state()
+        del meta["survey"]
+        sim.restore(arrays, meta)
+        assert sim.advance(3).max_speed == pytest.approx(9.81 / 12, rel=1e-3)
 
 
 def test_a_state_of_another_format_is_refused() -> None:

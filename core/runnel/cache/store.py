@@ -49,9 +49,10 @@ Checkpoint = tuple[int, dict[str, Array], dict[str, Any]]  # frame, arrays, meta
 class Cache:
     """One simulated shot on disk. Any number of readers may follow one writer."""
 
-    def __init__(self, directory: Path, manifest: Manifest) -> None:
+    def __init__(self, directory: Path, manifest: Manifest, first: int | None = None) -> None:
         self.directory = directory
         self.manifest = manifest
+        self._first = first  # frame that is wanted; before it checkpoints come without frames
 
     # ---- opening
 
@@ -73,24 +74,30 @@ class Cache:
         compression: str = "zlib",
         overwrite: bool = False,
         resume: bool = False,
+        first: int | None = None,
+        branch: Branch | None = None,
     ) -> Cache:
         """Open for writing; `last_frame` tells where a resumed run stands.
 
         A cache of the same scene starts anew unless `resume`; one of another scene is refused
         unless `overwrite`. Scenes that differ only in their last frame are the same. `digest`
-        identifies the scene (default: of the whole dict).
+        identifies the scene (default: of the whole dict). `first`: frames before it are not
+        wanted, so that a run may go on from a checkpoint there.
         """
         folder = Path(directory)
         fresh = _new_manifest(folder, scene, digest, device, fps, compression)
-        cache = cls(folder, fresh)
+        fresh.branch = branch
+        cache = cls(folder, fresh, first)
         old = _previous(folder, fresh, overwrite)
+        covered = None
         if old is not None and resume and _same_scene(old, fresh):
             # The digest stays the one the frames and checkpoints on disk carry.
             fresh.digest, fresh.channels, fresh.branch = old.digest, old.channels, old.branch
             fresh.frames = cache._whole_frames(old.frames)
+            covered = cache._last_covered()
         cache._remove_leftovers()
         write_manifest(folder, fresh)
-        cache._remove_unlisted()
+        cache._remove_unlisted(covered)
         return cache
 
     @classmethod
@@ -118,7 +125,9 @@ class Cache:
                 f"{parent.frame_path(min(broken))}: is missing or cut short; simulate it again "
                 "with --resume before branching."
             )
-        cache = cls.create(folder, scene, **settings)
+        # From the first manifest on: what a kill leaves behind must not pass for a whole shot.
+        origin = Branch(parent.directory.resolve().name, parent.manifest.digest, frame)
+        cache = cls.create(folder, scene, branch=origin, **settings)
         with suppress(FileExistsError):
             (folder / "frames").mkdir(parents=True)
         for number in entries:
@@ -126,10 +135,7 @@ class Cache:
         cache.share_solids(parent, frame)
         cache._share_pictures(parent, frame)
         cache.manifest = dataclasses.replace(
-            cache.manifest,
-            channels=dict(parent.channels),
-            frames=entries,
-            branch=Branch(parent.directory.resolve().name, parent.manifest.digest, frame),
+            cache.manifest, channels=dict(parent.channels), frames=entries
         )
         write_manifest(folder, cache.manifest)
         return cache
@@ -162,6 +168,17 @@ class Cache:
                     manifest.frames[entry.frame] = entry
         write_manifest(folder, manifest)
         return cache
+
+    def is_of(self, scene: Mapping[str, Any], digest: str) -> bool:
+        """Whether `create` would take this for a cache of the scene."""
+        new = dataclasses.replace(self.manifest, scene=plain(scene), digest=digest)
+        return _same_scene(self.manifest, new)
+
+    def goes_on(self, first: int) -> bool:
+        """Whether `create` with `resume` would find a checkpoint here to go on from."""
+        whole = self._whole_frames(self.manifest.frames)
+        found = Cache(self.directory, dataclasses.replace(self.manifest, frames=whole), first)
+        return found.read_checkpoint() is not None
 
     def refresh(self) -> None:
         """Look again: a writer may have gone on."""
@@ -356,7 +373,7 @@ class Cache:
             changed = dataclasses.replace(self.manifest, frames=kept)
             write_manifest(self.directory, changed)  # first: no listed frame is ever missing
             self.manifest = changed
-            self._remove_unlisted()
+            self._remove_unlisted(last)
 
     def _extended_table(
         self, arrays: Mapping[str, Array], units: Mapping[str, str]
@@ -406,20 +423,26 @@ class Cache:
     def read_checkpoint(self, frame: int | None = None) -> Checkpoint | None:
         """Frame, arrays and meta of a checkpoint.
 
-        Without `frame`: the newest sound one that belongs to this scene and does not lie after the
-        last finished frame, so that no frame would be skipped; None if there is none.
+        Without `frame`: the newest sound one that belongs to this scene and from which no frame
+        would be skipped, since it does not lie after the last finished one, or lies before the
+        first that is wanted; None if there is none.
         """
         if frame is not None:
             return (frame, *self._read_checkpoint(frame))
         return next(self.sound_checkpoints(), None)
 
     def sound_checkpoints(self) -> Iterator[Checkpoint]:
-        """Those of this scene that do not lie after the last finished frame, newest first."""
-        last = self.last_frame
+        """Those of this scene from which no frame would be skipped, newest first."""
+        last = self._last_covered()
         for candidate in reversed(self.checkpoints()):
             if last is not None and candidate <= last:
                 with suppress(CacheError):
                     yield (candidate, *self._read_checkpoint(candidate))
+
+    def _last_covered(self) -> int | None:
+        """The last frame up to which all that are wanted are there."""
+        ahead = () if self._first is None else (self._first - 1,)
+        return max((*self.manifest.frames, *ahead), default=None)
 
     def _read_checkpoint(self, frame: int) -> tuple[dict[str, Array], dict[str, Any]]:
         path = self.checkpoint_path(frame)
@@ -541,12 +564,11 @@ class Cache:
             for path in (*folder.glob(".*.npz.*.tmp"), *folder.glob(".manifest.json.*.tmp")):
                 remove(path)
 
-    def _remove_unlisted(self) -> None:
-        """Frames, and checkpoints after the last frame, that are no longer ours to keep."""
+    def _remove_unlisted(self, last: int | None) -> None:
+        """Frames, and checkpoints after `last` (None: all), that are no longer ours to keep."""
         for frame in _numbered(self.directory / "frames", "frame"):
             if frame not in self.manifest.frames:
                 remove(self.frame_path(frame))
-        last = self.last_frame
         for frame in self.checkpoints():
             if last is None or frame > last:
                 remove(self.checkpoint_path(frame))

@@ -8,9 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -20,8 +19,8 @@ from numpy.typing import NDArray
 from ..backends import devices
 from ..backends.devices import DeviceInfo
 from ..branching import State, check_change, parent_scene, restore, state_at, taken_over
-from ..cache import CHECKPOINTS_KEPT, COMPRESSIONS, Background, Cache
-from ..errors import RunnelError, SceneError, SimulationError
+from ..cache import CHECKPOINTS_KEPT, COMPRESSIONS, Background, Branch, Cache
+from ..errors import CacheError, RunnelError, SceneError, SimulationError
 from ..estimate import frame_work, initial_bytes
 from ..leaks import Leaks
 from ..params import CHANNELS
@@ -139,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     limit = _memory_limit(args, scene)
     _check_channels(scene)
     _check_numbers(args)
-    branch = _branch(args, scene)
+    branch = _branch(args, scene, first)
     signals = Signals()
     with signals.watched():
         mode = "quiet" if args.quiet else "json" if args.json else "auto"
@@ -156,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
             return INTERRUPTED
         progress.stage("preparing colliders and sources")
         with Simulation(scene, info, memory_limit=limit) as sim:
-            cache = _open_cache(args, scene, sim, branch)
+            cache = _open_cache(args, scene, sim, branch, first)
             with RunLog(cache.directory / LOG_NAME, progress) as log:
                 log.begin(sys.argv[1:], scene, sim, info)
                 if state is not None:
@@ -184,16 +183,26 @@ class Fork:
         return taken_over(found, self.old, self.new)
 
 
-def _branch(args: argparse.Namespace, scene: Scene) -> Fork | None:
+def _branch(args: argparse.Namespace, scene: Scene, first: int) -> Fork | None:
     """What --branch and --from mean; None: no branch, or one that --resume goes on with."""
+    frame = args.from_frame
     if args.branch is None:
-        if args.from_frame is not None:
-            raise SceneError("goes with --branch", key="--from", value=args.from_frame)
+        if frame is not None:
+            raise SceneError("goes with --branch", key="--from", value=frame)
         return None
-    if args.resume and (Path(args.out) / "manifest.json").exists():
+    begun = _begun(args, scene) if args.resume else None
+    origin = begun.manifest.branch if begun else None
+    if begun and origin and begun.goes_on(first):
+        if frame not in (None, origin.frame):
+            message = f"{args.out} is a branch from frame {origin.frame}; without --resume it is"
+            raise SceneError(f"{message} begun anew", key="--from", value=frame)
         return None
-    parent = Cache.open(args.branch)
-    frame = parent.last_frame if args.from_frame is None else args.from_frame
+    try:
+        parent = Cache.open(args.branch)
+    except CacheError as error:
+        raise CacheError(f"{error} {_stuck(args.out, origin)}" if origin else str(error)) from error
+    if frame is None:  # the parent of a branch that was begun may have gone on since
+        frame = origin.frame if origin else parent.last_frame
     if frame is None or frame not in parent.frames():
         have = parent.frames()
         extent = f"{have[0]} to {have[-1]}" if have else "none yet"
@@ -203,8 +212,24 @@ def _branch(args: argparse.Namespace, scene: Scene) -> Fork | None:
     return Fork(parent, frame, old, scene)
 
 
+def _begun(args: argparse.Namespace, scene: Scene) -> Cache | None:
+    """What an earlier run of the scene left in --out."""
+    with suppress(CacheError):  # none; what is damaged or another's is for Cache.create to refuse
+        cache = Cache.open(args.out)
+        return cache if cache.is_of(scene.to_dict(defaults=True), scene.digest()) else None
+    return None
+
+
+def _stuck(folder: str, origin: Branch) -> str:
+    return (
+        f"{folder}: is a branch, and has no sound checkpoint to go on from. Begin it again with "
+        f"--branch (it came from {origin.parent!r}) and --from {origin.frame}; or, with neither "
+        "these nor --resume, simulate all of it from the first frame."
+    )
+
+
 def _open_cache(
-    args: argparse.Namespace, scene: Scene, sim: Simulation, branch: Fork | None
+    args: argparse.Namespace, scene: Scene, sim: Simulation, branch: Fork | None, first: int
 ) -> Cache:
     settings: dict[str, Any] = {
         "digest": scene.digest(),
@@ -212,6 +237,7 @@ def _open_cache(
         "fps": scene.fps,
         "compression": args.compression,
         "overwrite": args.overwrite,
+        "first": first,
     }
     story = scene.to_dict(defaults=True)
     if branch:
@@ -300,7 +326,8 @@ class Job:
         sim = self.sim
         self.signals.check()
         self._show(sim.report.notes)
-        if self.cache.last_frame != sim.frame and not sim.mid_frame:
+        wanted = sim.frame >= self.first and self.cache.last_frame != sim.frame
+        if wanted and not sim.mid_frame:
             self._write()
         self.progress.first = sim.frame + 1
         while sim.frame < self.last:
@@ -345,6 +372,9 @@ class Job:
             return
         found = self.cache.read_checkpoint()
         if found is None:
+            origin = self.cache.manifest.branch
+            if origin is not None:  # from the first frame on it would be another shot
+                raise CacheError(_stuck(self.args.out, origin))
             self.progress.say(f"{self.args.out}: no checkpoint, starting at the first frame")
             return
         frame, arrays, meta = found
@@ -362,23 +392,28 @@ class Job:
                 self._announce(report, seconds)
 
         self.writer.finish()  # no two frames in memory besides the simulation's
-        if sim.frame < self.first:
-            done(0.0)
-            return
-        arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
-        _refuse_bad(arrays, sim.frame)
-        numbers = {**report.to_dict(), **self._solids(), **self._books()}
-        sim.write_wet_maps(self.cache.directory / "wetmaps")
         frame, every = sim.frame, self.args.checkpoint
+        wanted = frame >= self.first  # of those ahead only checkpoints are kept
         due = every and ((frame - sim.scene.frames[0]) % every == 0 or frame == self.last)
+        arrays, numbers = self._contents() if wanted else ({}, {})
         state = sim.state() if due else None
 
         def write() -> None:
-            self.cache.write(frame, arrays, numbers)
+            if wanted:
+                self.cache.write(frame, arrays, numbers)
             if state is not None:
                 self.cache.write_checkpoint(frame, *state, keep=self.args.keep_checkpoints)
 
         self.writer.start(write, done)
+
+    def _contents(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays and numbers of a frame; wet maps and meshes that deform go to files at once."""
+        sim = self.sim
+        arrays = {name: sim.particles[name] for name in sim.scene.output.channels}
+        _refuse_bad(arrays, sim.frame)
+        numbers = {**sim.report.to_dict(), **self._solids(), **self._books()}
+        sim.write_wet_maps(self.cache.directory / "wetmaps")
+        return arrays, numbers
 
     def write_now(self) -> None:
         """Write the frame that is complete, and wait for it; for forecasts."""
@@ -419,7 +454,7 @@ class Job:
     def _stop(self) -> int:
         """Leave a cache from which `--resume` goes on at this very step."""
         frame = self.sim.frame
-        if self.cache.last_frame == frame:
+        if self.cache.last_frame == frame or frame < self.first:
             self.cache.write_checkpoint(frame, *self.sim.state(), keep=self.args.keep_checkpoints)
             complain(f"interrupted after frame {frame}; --resume goes on from there")
         else:

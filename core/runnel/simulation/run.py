@@ -244,6 +244,7 @@ class Simulation:
                 arrays |= self.bodies.state()
             if self.deformables is not None:
                 arrays |= self.deformables.state()
+            now = self._latest()
         store = self.particles.store
         channels = {}
         for name in self.particles.user_channels:
@@ -256,6 +257,8 @@ class Simulation:
             "until_reorder": self.particles.until_reorder,
             "plan": [self._plan.iterations, self._plan.calm],
             "pressure_speed": self._pressure_speed,
+            # Newborns have raised its speeds, which one that is made anew would not know of.
+            "survey": [now.max_speed, now.count, now.bulk_speed],
             "emitters": {emitter.name: emitter.state() for emitter in self._emitters},
             "ledger": self.ledger.state(),
             "next_id": store.next_id,
@@ -276,7 +279,8 @@ class Simulation:
             if name not in self.particles.user_channels:
                 self.particles.add_channel(name, dtype, width, default)
         with self._guarded():
-            self._survey = None
+            self._survey = _stored_survey(meta)
+            self.particles.edited = False
             self._clock.restore(meta["clock"])
             self.particles.replace(arrays, int(meta["next_id"]), int(meta["until_reorder"]))
         for emitter in self._emitters:
@@ -530,6 +534,15 @@ class Simulation:
     def _placed(self, error: SimulationError) -> SimulationError:
         message = f"{error.message} (at {self.time:.4g} s)"
         return SimulationError(message, frame=self.frame + 1, particle=error.particle)
+
+
+def _stored_survey(meta: Mapping[str, Any]) -> Survey | None:
+    """What `state` told of the survey; None, then it is made anew: an older Runnel did not."""
+    known = meta.get("survey")
+    if known is None:
+        return None
+    fastest, count, bulk = known
+    return Survey(float(fastest), int(count), None, float(bulk))
 
 
 def _around(positions: NDArray[np.float32], margin: float) -> NDArray[np.float32]:
