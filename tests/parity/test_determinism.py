@@ -43,7 +43,7 @@ for step in range({steps}):
     for k, (momentum, gain) in enumerate(chebyshev(model, 3)):
         backend.compute_pressure(momentum, gain, 1 - k / 3 if k else 0.0)
         if k == 0:
-            backend.add_coarse(CoarseLevel(model), 3)
+            backend.add_coarse(CoarseLevel(model, 0.01), 3)
         backend.correct_positions(momentum == 0)
     backend.measure_error()
     error = backend.density_error()

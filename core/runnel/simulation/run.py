@@ -407,6 +407,7 @@ class Simulation:
             removes=self._removes(),
             end=end,
             coarse=self._coarse if is_deep(self.scene, self._pressure_speed) else None,
+            fall=self._fall(gravity, dt),
             pressure_number=(self._pressure_speed * dt / self.scene.smallest_spacing) ** 2,
             held=self._nozzles.step(start, dt) if self._emitters else None,
             solid_fields=self._solids.fields,
@@ -415,6 +416,10 @@ class Simulation:
             bodies=self.bodies,
             deformables=self.deformables,
         )
+
+    def _fall(self, gravity: NDArray[np.float32], dt: float) -> float:
+        speed = self._pressure_speed  # sqrt(g H)
+        return float(np.linalg.norm(gravity)) ** 2 * dt**2 / speed**2 if speed > 0 else 0.0
 
     def _removes(self) -> bool:
         limited = bool(np.isfinite(self._low).any() or np.isfinite(self._high).any())

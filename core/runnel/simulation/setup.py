@@ -48,7 +48,7 @@ def coarse_level(scene: Scene, model: Model) -> CoarseLevel | None:
         return None
     from ..solver.coarse import CoarseLevel
 
-    return CoarseLevel(model)
+    return CoarseLevel(model, scene.solver.tolerance)
 
 
 def bodies_of(scene: Scene, solids: Solids) -> RigidBodies | None:

@@ -10,63 +10,89 @@ div(grad(p)/rho0). So q = -p that undoes the compression c of long waves solves
     -div(1/rho0 grad q) = c,
 
 here on the nodes of cells that hold particles, each of which conducts along its edges. Nothing is
-done for walls: no particles are behind them, so nothing flows there. At a free surface q is 0:
-particles that miss neighbours pull it down. q then goes into the multipliers, and they move the
+done for walls: no particles are behind them, so nothing flows there. Where the fluid ends in air q
+is 0: openings (openings.py) pull it down. q then goes into the multipliers, and they move the
 particles: momentum is kept as by any other pressure. docs/decisions/0013.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ..backends.base import SOLID_COLUMNS, same_fields
+from ..backends.reference.field import world_of
+from .cells import (
+    OPTIONS,
+    Doubles,
+    Numbers,
+    Singles,
+    beside,
+    compiled,
+    in_parallel,
+    number_cells,
+    number_nodes,
+)
 from .model import Model
+from .openings import occupied, openings
+
+if TYPE_CHECKING:
+    from ..fields.grid import SparseField
 
 CELL: Final = 4.0  # [d]
-SURFACE: Final = (0.7, 0.95)  # fill: surely at a surface, surely not
+SURFACE: Final = (0.7, 0.95)  # fill: surely at a surface, surely not; what is has no pressure
 # Share of a long wave's compression that a step undoes. All of it overshoots here and there, what
-# is spread apart has no pressure in the next step and falls: fluids at rest would rattle. With a
-# third, load and pressure balance at a compression of twice what gravity does in one step.
+# is spread apart has no pressure in the next step and falls: fluids at rest would rattle.
 SHARE: Final = 0.3
+# Share of the tolerance that is left alone. With none left half of the particles would be spread
+# apart whatever the other half is, and have no pressure: fluids at rest would hop.
+CUSHION: Final = 0.5
+# A step undoes at most so many times what gravity compresses a resting fluid by. Disorder looks
+# like compression, and undoing it at once throws deep fluid.
+RISE: Final = 6.0
 ACCURACY: Final = 1e-3  # residual at which conjugate gradients stop
 MOST: Final = 200  # steps of them
-SCREEN: Final = 1e-4  # of the diagonal: fluid without a surface has no pressure of its own
+SCREEN: Final = 1e-4  # of the diagonal: fluid without an opening has no pressure of its own
 # Share of a short wave that one iteration may undo by even pressure. Above 4/3 waves grow
 # (docs/decisions/0010, s = 0), below 1 they do not swing.
 PUSH: Final = 1.2
-
-Doubles = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Longs = NDArray[np.int64]
-Function = TypeVar("Function", bound=Callable[..., Any])
-_OPTIONS: dict[str, Any] = {"error_model": "numpy"}
-
-
-def _compiled(function: Function, threads: bool = False) -> Function:
-    """Compiled at first use, kept on disk where that is possible."""
-    try:
-        return cast(Function, numba.njit(**_OPTIONS, parallel=threads, cache=True)(function))
-    except RuntimeError:  # no place to keep it
-        return cast(Function, numba.njit(**_OPTIONS, parallel=threads)(function))
-
-
-def _parallel(function: Function) -> Function:
-    """The same; `prange` in it runs on all threads, each writing rows of its own."""
-    return _compiled(function, True)
+CHUNKS: Final = 16  # of rows, summed up one by one: the same sums with any number of threads
 
 
 class CoarseLevel:
-    """Solves for the pressure of long waves. Nothing is kept from one step to the next."""
+    """Solves for the pressure of long waves. Nothing but solids is kept from step to step."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, tolerance: float) -> None:
         self._dimensions = model.calibration.dimensions
         self._ignored = model.ignored_axis
         self._density = model.rest_density.astype(np.float64)
         self._limit = PUSH / model.calibration.push_eigenvalue  # p/(rho0 d^2) of one iteration
+        self._kept = 1 + CUSHION * tolerance  # fill
+        self._most = math.inf  # compression that a step undoes
+        self._fields: Sequence[SparseField] = ()
+        self._world = world_of(np.zeros((0, SOLID_COLUMNS)), (), self._ignored)
+
+    def begin(
+        self, solids: NDArray[np.float32], fields: Sequence[SparseField], fall: float
+    ) -> None:
+        """Take in the solids of a step (Backend.set_solids), and the share of the resting fluid's
+        depth that gravity moves it by in the step.
+        """
+        if not same_fields(self._fields, fields):
+            self._fields = tuple(fields)
+            self._world = world_of(solids, fields, self._ignored)
+        rows = np.ascontiguousarray(solids, np.float64).reshape(-1, SOLID_COLUMNS)
+        self._world = self._world._replace(rows=rows)
+        self._most = RISE * fall
+
+    def least_parts(self, pressure_number: float) -> int:
+        """Iterations that the pressure of fluid at rest must be shared among to be stable."""
+        return math.ceil(pressure_number / self._limit)
 
     def pressure(
         self,
@@ -84,93 +110,36 @@ class CoarseLevel:
         """
         spacing = float(volume.max()) ** (1 / self._dimensions)
         cell = CELL * spacing
-        low = np.floor(x[:, :3].min(axis=0) / cell) * cell
-        element, keys = self._elements(x, low, 1 / cell)
-        sums = _sum_up(element, len(keys), fill, volume, phase, 1 / self._density, *SURFACE)
-        corners, nodes = self._corners(keys)
-        ends, conductance, load, pull, held = _assemble(corners, nodes, sums, spacing, cell)
-        q = _conjugate_gradients(ends, conductance, pull, load, ACCURACY, MOST)
-        q *= SHARE
-        undone = (SHARE * load - pull * q) / held
+        # Column by column: numpy is slow along the first axis.
+        low = np.floor([float(x[:, k].min()) / cell for k in range(3)]) * cell
+        grid = (low, 1 / cell, self._ignored)
+        element, keys, table = number_cells(x, *grid)
+        lightness, cushion = 1 / self._density, (*SURFACE, self._kept)
+        sums = _sum_up(element, len(keys), fill, volume, phase, lightness, *cushion).sum(axis=0)
+        masks = occupied(x, *grid, element, len(keys))
+        ends = (low, cell, self._ignored, self._world, 0.5 * spacing)
+        open_faces = openings(keys, masks, beside(keys, *table), *ends)
+        area = open_faces * (0.5 * cell) ** (self._dimensions - 1)
+        corners, nodes = number_nodes(keys)
+        edges, load, pull, held = _assemble(
+            corners, nodes, sums, area / spacing, cell, self._most / SHARE
+        )
+        closed = not area.any()
+        if closed:  # then there is no level
+            load -= held * (load.sum() / held.sum())
+        q = SHARE * _conjugate_gradients(*edges, pull, load, ACCURACY, MOST)
+        if closed:
+            q -= q.min()
+        undone = SHARE * load / held
+        where = (x, *grid, element, corners)
         limit = self._limit * self._density
-        where = (x, low, 1 / cell, self._ignored, element, corners)
         over = _to_particles(*where, q, undone, volume, phase, limit, parts, change, smooth)
         return float(over / max(1, len(x)))
 
-    def _elements(
-        self, x: Singles, low: Doubles, inverse: float
-    ) -> tuple[NDArray[np.int32], Longs]:
-        """Number of each particle's cell, and the cells' keys."""
-        element = np.empty(len(x), np.int32)
-        room = max(64, len(x) // 16)
-        while True:
-            table, numbers = _table(room)
-            keys = np.empty(room, np.int64)
-            count = _number_cells(x, low, inverse, self._ignored, table, numbers, keys, element)
-            if count >= 0:
-                return element, keys[:count]
-            room *= 4
 
-    def _corners(self, keys: Longs) -> tuple[NDArray[np.int32], int]:
-        """Numbers of the eight nodes of each cell, x fastest; how many nodes there are."""
-        table, numbers = _table(8 * len(keys))
-        corners = np.empty((len(keys), 8), np.int32)
-        return corners, int(_number_nodes(keys, table, numbers, corners))
-
-
-def _table(room: int) -> tuple[Longs, NDArray[np.int32]]:
-    """An empty hash table for `room` keys."""
-    size = 1 << int(2 * room - 1).bit_length()
-    return np.full(size, -1, np.int64), np.empty(size, np.int32)
-
-
-@numba.njit(error_model="numpy")
-def _find(key: int, table: Longs, numbers: NDArray[np.int32], count: int) -> int:
-    """Number of a key; a new one gets `count`."""
-    mask = len(table) - 1
-    at = ((key * 0x9E3779B97F4A7C1) >> 17) & mask
-    while table[at] != key:
-        if table[at] < 0:
-            table[at] = key
-            numbers[at] = count
-            return count
-        at = (at + 1) & mask
-    return int(numbers[at])
-
-
-@_compiled
-def _number_cells(
-    x: Singles,
-    low: Doubles,
-    inverse: float,
-    flat: int,
-    table: Longs,
-    numbers: NDArray[np.int32],
-    keys: Longs,
-    element: NDArray[np.int32],
-) -> int:
-    """Cells in order of their first particle; -1 if there is no room for all."""
-    count, last, number = 0, -1, 0
-    for i in range(len(x)):
-        key = 0
-        for k in range(3):
-            c = 0 if k == flat else int((x[i, k] - low[k]) * inverse)
-            key |= c << (21 * k)
-        if key != last:  # rows are sorted by place: mostly it is the same
-            last = key
-            number = _find(key, table, numbers, count)
-            if number == count:
-                if count == len(keys):
-                    return -1
-                keys[count] = key
-                count += 1
-        element[i] = number
-    return count
-
-
-@_compiled
+@in_parallel
 def _sum_up(
-    element: NDArray[np.int32],
+    element: Numbers,
     count: int,
     fill: Singles,
     volume: Singles,
@@ -178,42 +147,31 @@ def _sum_up(
     lightness: Doubles,
     surface: float,
     inside: float,
+    kept: float,
 ) -> Doubles:
-    """Of each cell volume over density, compressed volume, the first at a surface, volume."""
-    sums = np.zeros((count, 4))
-    for i in range(len(element)):
-        v = float(volume[i])
-        open_share = min(1.0, max(0.0, (inside - fill[i]) / (inside - surface)))
-        row = sums[element[i]]
-        row[0] += v * lightness[phase[i]]
-        row[3] += v
-        row[1] += v * (1 - open_share) * (fill[i] - 1.0)
-        row[2] += v * lightness[phase[i]] * open_share
+    """Of each cell, by chunk: volume over density, what is compressed beyond `kept`, volume."""
+    sums = np.zeros((CHUNKS, count, 3))
+    size = -(-len(element) // CHUNKS)
+    for chunk in numba.prange(CHUNKS):
+        for i in range(chunk * size, min(len(element), (chunk + 1) * size)):
+            v = float(volume[i])
+            open_share = min(1.0, max(0.0, (inside - fill[i]) / (inside - surface)))
+            row = sums[chunk, element[i]]
+            row[0] += v * lightness[phase[i]]
+            row[1] += v * (1 - open_share) * (fill[i] - kept)
+            row[2] += v
     return sums
 
 
-@_compiled
-def _number_nodes(
-    keys: Longs, table: Longs, numbers: NDArray[np.int32], corners: NDArray[np.int32]
-) -> int:
-    count = 0
-    for e in range(len(keys)):
-        for corner in range(8):
-            step = (corner & 1) | ((corner >> 1 & 1) << 21) | ((corner >> 2) << 42)
-            number = _find(keys[e] + step, table, numbers, count)
-            count += number == count
-            corners[e, corner] = number
-    return count
-
-
-@_compiled
+@compiled
 def _assemble(
-    corners: NDArray[np.int32],
+    corners: Numbers,
     nodes: int,
     sums: Doubles,
-    spacing: float,
+    opening: Doubles,
     cell: float,
-) -> tuple[NDArray[np.int32], Doubles, Doubles, Doubles, Doubles]:
+    most: float,
+) -> tuple[tuple[Numbers, Doubles], Doubles, Doubles, Doubles]:
     """Edges to the next node along x, y, z, how well they conduct; load, pull to 0 and volume.
 
     A cell conducts by what it holds, along each of its twelve edges a quarter: exact for even
@@ -223,11 +181,13 @@ def _assemble(
     conductance, load = np.zeros((nodes, 3)), np.zeros(nodes)
     pull, held = np.zeros(nodes), np.zeros(nodes)
     for e in range(len(corners)):
+        volume = sums[e, 2]
+        compressed = min(max(sums[e, 1], -most * volume), most * volume)
         for corner in range(8):
             a = corners[e, corner]
-            load[a] += sums[e, 1] / 8
-            pull[a] += sums[e, 2] / (8 * spacing * spacing)
-            held[a] += sums[e, 3] / 8
+            load[a] += compressed / 8
+            pull[a] += opening[e, corner] * sums[e, 0] / volume
+            held[a] += volume / 8
             for axis in range(3):
                 if corner >> axis & 1:
                     continue
@@ -237,12 +197,12 @@ def _assemble(
                 conductance[a, axis] += share
                 pull[a] += share * SCREEN
                 pull[b] += share * SCREEN
-    return ends, conductance, load, pull, held
+    return (ends, conductance), load, pull, held
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(**OPTIONS)
 def _multiply(
-    ends: NDArray[np.int32], conductance: Doubles, diagonal: Doubles, q: Doubles, out: Doubles
+    ends: Numbers, conductance: Doubles, diagonal: Doubles, q: Doubles, out: Doubles
 ) -> None:
     for a in range(len(q)):
         out[a] = diagonal[a] * q[a]
@@ -253,9 +213,9 @@ def _multiply(
             out[b] -= share * q[a]
 
 
-@_compiled
+@compiled
 def _conjugate_gradients(
-    ends: NDArray[np.int32],
+    ends: Numbers,
     conductance: Doubles,
     pull: Doubles,
     load: Doubles,
@@ -289,14 +249,14 @@ def _conjugate_gradients(
     return q
 
 
-@_parallel
+@in_parallel
 def _to_particles(
     x: Singles,
     low: Doubles,
     inverse: float,
     flat: int,
-    element: NDArray[np.int32],
-    corners: NDArray[np.int32],
+    element: Numbers,
+    corners: Numbers,
     q: Doubles,
     undone: Doubles,
     volume: Singles,

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .coarse import CoarseLevel
 
 NO_PLAN = Plan()
+# Iterations with long waves beyond those that even pressure needs: with fewer, tanks of some depths
+# buckle at the floor now and then (docs/decisions/0013).
+SPARE = 3
 
 STAGES = (
     "bodies",
@@ -115,6 +118,7 @@ class Fields:
     bodies: Bodies | None = None
     deformables: Deformables | None = None
     coarse: CoarseLevel | None = None  # takes long waves of compression
+    fall: float = 0.0  # gravity dt^2 over the depth of the fluid at rest
     currents: tuple[Current, ...] = ()  # velocity fields that forces pull towards
 
 
@@ -317,6 +321,38 @@ class _Coupling:
                 self._place_solids()
 
 
+class _LongWaves:
+    """Pressure from the coarse grid: in equal parts, from the second iteration of a step on.
+
+    The first iteration takes the worst of the disorder, which looks like compression.
+    """
+
+    def __init__(self, backend: Backend, fields: Fields) -> None:
+        self._backend, self._level = backend, fields.coarse
+        self._first, self._parts = 0, 0
+        self.hard_pressed = False  # more parts were needed
+        self.least = 0  # iterations
+        if self._level is not None:
+            self._level.begin(fields.solids, fields.solid_fields, fields.fall)
+            self.least = SPARE + self._level.least_parts(fields.pressure_number)
+
+    def begin(self, length: int, again: bool) -> None:
+        """A cycle of iterations begins; only the first of a step has parts."""
+        self._first = min(1, length - 1)
+        self._parts = 0 if again or self._level is None else length - self._first
+
+    def begins(self, k: int) -> bool:
+        return self._parts > 0 and k == self._first
+
+    def to_come(self, k: int) -> float:
+        """Share that is not yet added at iteration k, as of Backend.compute_pressure."""
+        return 1 - (k - self._first) / self._parts if self._parts and k > self._first else 0.0
+
+    def add(self) -> None:
+        assert self._level is not None
+        self.hard_pressed |= self._backend.add_coarse(self._level, self._parts) > FEW
+
+
 def _solve_density(
     backend: Backend,
     model: Model,
@@ -330,23 +366,23 @@ def _solve_density(
 
     Returns what is to be done once the step is through: a look at what is left, the next plan.
     """
-    plan, watch = Plan(max(plan.iterations, limits.least), plan.calm), coupling.watch
-    hard_pressed = False
+    watch = coupling.watch
+    waves = _LongWaves(backend, fields)
+    plan = Plan(max(plan.iterations, limits.least, min(waves.least, limits.most)), plan.calm)
     for length in cycles(limits.most if limits.fixed else plan.iterations, limits.most):
         steps = weights(model.calibration, length, fields.pressure_number)
+        waves.begin(length, again=report.iterations > 0)
         for k, (momentum, gain) in enumerate(steps):
-            begins = k == 0
-            to_come = 0.0 if fields.coarse is None else 1 - k / length
             with watch.stage("pressure"):
-                backend.compute_pressure(momentum, gain, 0.0 if begins else to_come)
-                if begins and report.iterations:  # a cycle begins: is it needed?
+                backend.compute_pressure(momentum, gain, waves.to_come(k))
+                if k == 0 and report.iterations:  # a cycle begins: is it needed?
                     backend.measure_error()
                     report.density_error_avg, report.density_error_max = backend.density_error()
                     if report.density_error_avg <= limits.tolerance:
                         break
-            if fields.coarse is not None and begins:
+            if waves.begins(k):
                 with watch.stage("long waves"):
-                    hard_pressed |= backend.add_coarse(fields.coarse, length) > FEW
+                    waves.add()
             with watch.stage("correction"):
                 backend.correct_positions(first=report.iterations == 0)
             coupling.push()
@@ -360,7 +396,7 @@ def _solve_density(
 
     def judge() -> None:
         report.density_error_avg, report.density_error_max = backend.density_error()
-        if hard_pressed:  # pressure must come in smaller parts
+        if waves.hard_pressed:  # pressure must come in smaller parts
             report.plan = Plan(min(limits.most, max(report.iterations, plan.iterations + 1)))
         else:
             report.plan = plan.next(report.iterations, report.density_error_avg, limits.tolerance)
