@@ -304,8 +304,8 @@ class Solver:
     )
     long_waves: bool = param(
         False,
-        help="Take long waves of compression on a coarse grid: deep fluid keeps its volume with "
-        "fewer iterations. Not with bodies that the fluid moves.",
+        help="Take long waves of compression on a coarse grid: fluid of 24 layers and more keeps "
+        "its volume and rests sooner. Not with bodies that the fluid moves.",
     )
     reorder_interval: int = param(
         1, hard=(1, 1000), soft=(1, 20),

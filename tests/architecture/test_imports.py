@@ -42,7 +42,7 @@ LAYERS = (
     "mesh_sequence",
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
-    "solver.coarse",
+    "solver.coarse solver.cells solver.openings",
     "solver.step wetmap bodies",
     "simulation cache progress surfacing solids",
     "pilot",

@@ -101,7 +101,7 @@ def momentum_residues(
         before = backend.read("predicted").astype(np.float64)
         backend.compute_pressure(momentum, gain, 1 - k / iterations if long_waves and k else 0.0)
         if long_waves and k == 0:
-            backend.add_coarse(CoarseLevel(model), iterations)
+            backend.add_coarse(CoarseLevel(model, tolerance=0.0), iterations)
         backend.correct_positions()
         change = backend.read("predicted").astype(np.float64) - before
         assert np.linalg.norm(change, axis=1).mean() > 1e-3 * D  # there is something to balance
