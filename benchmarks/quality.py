@@ -65,12 +65,15 @@ class Case:
     iterations: int | None = None  # fixed; None: to the tolerance
     tolerance: float | None = None  # [%]; None: the default
     support: float | None = None  # of Runnel; the peer's is 4
+    long_waves: bool = False  # of Runnel
     cfl: float = 1.0  # of the peer's own rule
 
     @property
     def label(self) -> str:
         """As at the points of the pictures: steps per second / iterations or tolerance."""
         own = "auto" if self.solver == "runnel" else f"cfl {self.cfl:g}"
+        if self.long_waves:
+            own += ", long waves"
         steps = f"{self.rate}" if self.rate else own
         if self.iterations:
             return f"{steps}/{self.iterations}"
@@ -87,6 +90,7 @@ def cases(quick: bool, few: bool) -> list[Case]:
     if few:
         ours = [Case("runnel", rate, 4, support=4.0) for rate in (192, 200, 216, 240)]
         ours += [Case("runnel", 240, 4), Case("runnel", None), Case("runnel", None, support=4.0)]
+        ours += [Case("runnel", None, tolerance=t, support=4.0) for t in (2.0, 2.5)]
         peers = [Case("PBF", 240, 2), Case("PBF", 240, 4), Case("PBF", 240, tolerance=1.0)]
         peers += [Case("DFSPH", 240, tolerance=t) for t in (1.0, 0.05)]
         peers += [Case("DFSPH", 120, tolerance=1.0), Case("DFSPH", None, tolerance=1.0, cfl=2.0)]
@@ -98,6 +102,7 @@ def cases(quick: bool, few: bool) -> list[Case]:
         pairs += [(480, 1), (480, 2), (480, 4), (960, 1)]
         ours = [Case("runnel", *pair, support=s) for pair in pairs for s in (4.0, 4.4)]
         ours += [Case("runnel", None, support=s) for s in (4.0, 4.4)]
+        ours += [Case("runnel", None, support=s, long_waves=True) for s in (4.0, 4.4)]
         peers = [Case("PBF", rate, k) for rate, k in [(120, 8), (240, 2), (240, 4), (240, 8)]]
         peers += [Case("PBF", 480, 2), Case("PBF", 480, 4), Case("PBF", 240, tolerance=1.0)]
         peers += [Case("PBF", None, tolerance=1.0), Case("PBF", None, tolerance=1.0, cfl=2.0)]
@@ -122,6 +127,7 @@ def run_runnel(case: Case, setup: Setup, looks: list[float], device: str) -> dic
         solver["iterations"] = [case.iterations, case.iterations]
     if case.tolerance:
         solver["tolerance"] = case.tolerance / 100
+    solver["long_waves"] = case.long_waves
     found: dict[str, Any] = {"time": [], "seconds": []}
     with Simulation(setup.scene(solver), device, timed=False) as sim:
         for k, look in enumerate(looks):
