@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from runnel import Scene
-from runnel.backends.reference.field import world_of
+from runnel.backends.reference.field import World, world_of
 from runnel.colliders import Solids
 from runnel.solver.cells import beside, number_cells
 from runnel.solver.openings import occupied, openings
@@ -18,20 +19,15 @@ D = 0.1  # [m] spacing
 CELL = 4 * D
 
 
-def solids(*parts: dict[str, Any]) -> NDArray[np.float32]:
+def solids(*parts: dict[str, Any], directory: Path | None = None) -> Solids:
+    ball = {"sphere": {"center": [0, 0, 0], "radius": 1}}
     data = {
         "frames": [1, 2],
         "fluid": [{"name": "water"}],
-        "source": [
-            {
-                "fluid": "water",
-                "spacing": D,
-                "shape": {"sphere": {"center": [0, 0, 0], "radius": 1}},
-            }
-        ],
+        "source": [{"fluid": "water", "spacing": D, "shape": ball}],
         "collider": [{"name": f"part {k}", **part} for k, part in enumerate(parts)],
     }
-    return Solids(Scene.from_dict(data)).rows(0.0, 0.0)
+    return Solids(Scene.from_dict(data, directory))
 
 
 def box(low: list[float], high: list[float], **keys: Any) -> dict[str, Any]:
@@ -45,11 +41,14 @@ def lattice(*counts: int) -> NDArray[np.float32]:
 
 def faces(x: NDArray[np.float32], *parts: dict[str, Any], flat: int = -1) -> NDArray[np.float64]:
     """Open faces by corner, all cells together."""
+    return faces_within(x, world_of(solids(*parts).rows(0.0, 0.0), (), flat), flat)
+
+
+def faces_within(x: NDArray[np.float32], world: World, flat: int = -1) -> NDArray[np.float64]:
     low = np.floor(x.min(axis=0) / CELL).astype(np.float64) * CELL
     grid = (low, 1 / CELL, flat)
     element, keys, table = number_cells(x, *grid)
     masks = occupied(x, *grid, element, len(keys))
-    world = world_of(solids(*parts), (), flat)
     return openings(keys, masks, beside(keys, *table), low, CELL, flat, world, D / 2)
 
 
@@ -98,3 +97,17 @@ def test_a_hole_in_the_fluid_is_open() -> None:
     hole = ((x > 0.4) & (x < 0.6)).all(axis=1)
     walls = box([0, 0, 0], [1.6, 1.6, 1.2], mode="inside")
     assert faces(x[~hole], walls).sum() == pytest.approx(6)
+
+
+def test_a_mesh_closes_as_its_box_does(tmp_path: Path) -> None:
+    """A container that is a mesh, turned inside out: the same faces as of the box that it is."""
+    corners = np.array([[x, y, z] for x in (0, 1.6) for y in (0, 1.6) for z in (0, 3.0)])
+    sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    lines = [f"v {x} {y} {z}" for x, y, z in corners]
+    lines += ["f " + " ".join(str(i + 1) for i in side) for side in sides]
+    (tmp_path / "tank.obj").write_text("\n".join(lines), encoding="ascii")
+    part = {"mode": "inside", "shape": {"mesh": "tank.obj"}}
+    parts = solids(part, directory=tmp_path)
+    x = lattice(16, 16, 12)
+    found = faces_within(x, world_of(parts.rows(0.0, 0.0), parts.fields))
+    assert found.sum() == faces(x, box([0, 0, 0], [1.6, 1.6, 3.0], mode="inside")).sum() == 64
