@@ -285,7 +285,8 @@ class Cache:
             }
 
     def verify(self, frames: Iterable[int] | None = None, finite: bool = False) -> list[str]:
-        """Read frames (default: all, and checkpoints), one at a time; one sentence per problem.
+        """Read frames (default: all, checkpoints and solids), one at a time; one sentence per
+        problem.
 
         `finite`: nan and inf are problems too.
         """
@@ -307,7 +308,51 @@ class Cache:
                 self._read_checkpoint(frame)
             except CacheError as error:
                 problems.append(str(error))
-        return problems
+        return problems + (self._solid_problems() if frames is None else [])
+
+    def _solid_problems(self) -> list[str]:
+        """Meshes of solids that are damaged; if none is, those that frames tell of and lack."""
+        files, problems = solid_files(self.directory / "solids"), []
+        name_of: dict[tuple[int, int | None, int | None], str] = {}
+        for key in files:
+            try:
+                name_of[key] = _read_solid(self.solid_path(*key))[0]
+            except CacheError as error:
+                problems.append(str(error))
+        if problems:
+            return problems
+        lost: dict[str, int] = {}  # the first frame of each
+        for frame, entry in sorted(self.manifest.frames.items()):
+            there = {
+                name_of[index, own, end]
+                for index, own, end in files
+                if own is None and (end is None or end >= frame)
+            }
+            for name in (entry.report.get("poses") or {}).keys() - there:
+                lost.setdefault(f"the mesh of {name!r}", frame)
+        for index in {index for index, own, _ in files if own is not None}:
+            for frame in self._lacking({own for k, own, _ in files if k == index}):
+                lost.setdefault(self.solid_path(index, frame).name, frame)
+        return [
+            f"{self.directory / 'solids'}: {what} is missing, frame {frame} has it. Restore it "
+            "from a copy, or simulate again; particles are not affected."
+            for what, frame in sorted(lost.items(), key=lambda item: item[1])
+        ]
+
+    def _lacking(self, own: set[int | None]) -> list[int]:
+        """Frames that lack the mesh of a solid that deforms: a branch's own all have it, those it
+        shares if there is one before and one after."""
+        known = {frame for frame in own if frame is not None}
+        branch = self.manifest.branch
+        start = branch.frame if branch else -FRAME_LIMIT - 1
+        shared = {frame for frame in known if frame <= start}
+        mine = known - shared
+        return [
+            frame
+            for frame in self.frames()
+            if frame not in known
+            and (bool(mine) if frame > start else min(shared, default=frame) < frame < max(known))
+        ]
 
     def cut_short(self) -> list[str]:
         """One sentence per frame whose file is missing or has another size; reads none of them."""
@@ -482,22 +527,7 @@ class Cache:
     def read_solid(self, index: int, frame: int) -> tuple[str, Array, Array, bool]:
         """Name, vertices (n, 3), triangles (m, 3) at a frame, and whether it deforms."""
         path = self._solid_at(index, frame)
-        deforms = path == self.solid_path(index, frame)
-        with explained(path), Pack(path) as pack:
-            header = pack.header()
-            if header["format"] != "runnel-solid":
-                raise Damaged("is no solid")
-            vertices, triangles = (
-                pack.array(name, layout_of(header["arrays"][name]))
-                for name in ("vertices", "triangles")
-            )
-            if vertices.shape[1:] != (3,) or triangles.shape[1:] != (3,):
-                raise Damaged("holds a mesh of another shape")
-            if triangles.dtype.kind != "i" or not np.isfinite(vertices).all():
-                raise Damaged("holds no proper mesh")
-            if len(triangles) and not 0 <= triangles.min() <= triangles.max() < len(vertices):
-                raise Damaged("holds triangles of vertices that are not there")
-            return text(header, "name"), vertices, triangles, deforms
+        return *_read_solid(path), path == self.solid_path(index, frame)
 
     def share_solids(self, parent: Cache, frame: int) -> None:
         """Let the frames up to `frame` have the solids that the parent has there."""
@@ -638,6 +668,25 @@ def _same_scene(old: Manifest, new: Manifest) -> bool:
         return {**scene, "frames": frames[0] if isinstance(frames, list) else frames}
 
     return old.digest == new.digest or story(old.scene) == story(new.scene)
+
+
+def _read_solid(path: Path) -> tuple[str, Array, Array]:
+    """Name, vertices (n, 3), triangles (m, 3)."""
+    with explained(path), Pack(path) as pack:
+        header = pack.header()
+        if header["format"] != "runnel-solid":
+            raise Damaged("is no solid")
+        table = header["arrays"]
+        vertices, triangles = (
+            pack.array(name, layout_of(table[name])) for name in ("vertices", "triangles")
+        )
+        if vertices.shape[1:] != (3,) or triangles.shape[1:] != (3,):
+            raise Damaged("holds a mesh of another shape")
+        if triangles.dtype.kind != "i" or not np.isfinite(vertices).all():
+            raise Damaged("holds no proper mesh")
+        if len(triangles) and not 0 <= triangles.min() <= triangles.max() < len(vertices):
+            raise Damaged("holds triangles of vertices that are not there")
+        return text(header, "name"), vertices, triangles
 
 
 def solid_files(folder: Path) -> list[tuple[int, int | None, int | None]]:
