@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .cache import Cache, write_aside
 from .errors import RunnelError, SceneError
+from .preview.coloring import colors_of
 from .surfacing import (
     carry,
     densities,
@@ -56,7 +57,10 @@ class SurfaceOptions:
     threshold: float = _option(0.57, "how full the surface is; lower swells")
     smoothing_rounds: int = _option(20, "rounds of smoothing that does not shrink")
     keep_volume: bool = _option(True, "the surface encloses the volume of the particles")
-    channels: tuple[str, ...] = _option(CARRIED, "channels carried to the vertices, any of them")
+    channels: tuple[str, ...] = _option(
+        CARRIED,
+        "channels carried to the vertices, any of them; color: if there is none, the fluids'",
+    )
     each_fluid: bool = _option(False, "a file per fluid")
     format: str = _option("ply", "ply or obj")
     jobs: int = _option(0, "frames made at the same time; 0: one per processor")
@@ -213,15 +217,24 @@ def _mesh_frame(cache: Cache, frame: int, target: Path, options: SurfaceOptions)
 def _read(cache: Cache, frame: int, options: SurfaceOptions) -> dict[str, NDArray[Any]]:
     have = cache.entry(frame).checksums
     wanted = ["position", "radius"] + (["phase"] if options.each_fluid else [])
+    painted = needs_colors(options.channels, have)
     for name in options.channels:
         if name in have and name not in wanted:
             wanted.append(name)
-        elif name not in have and name not in CARRIED:
+        elif name not in have and name not in CARRIED and not (painted and name == "color"):
             raise RunnelError(
                 f"{cache.directory}: frame {frame} has no channel {name!r} to carry to the "
                 f"surface; it has {', '.join(sorted(have))}."
             )
-    return cache.read(frame, wanted)
+    if not painted:
+        return cache.read(frame, wanted)
+    arrays = cache.read(frame, list(dict.fromkeys([*wanted, "phase"])))
+    return {**arrays, "color": colors_of(cache.scene, arrays["phase"]).astype(np.float32)}
+
+
+def needs_colors(wanted: Iterable[str], have: Iterable[str]) -> bool:
+    """Whether `color` is asked for and must be made from the fluids' colours."""
+    return "color" in wanted and "color" not in have and "phase" in have
 
 
 def _parts(
