@@ -209,9 +209,14 @@ def _mesh_frame(cache: Cache, frame: int, target: Path, options: SurfaceOptions)
     written = []
     for suffix, part in _parts(cache, arrays, options):
         path = target / f"surface{suffix}_{frame:06d}.{options.format}"
-        write_mesh(path, surface_of(part, options))
+        write_mesh(path, surface_of(part, options), origin(cache, frame))
         written.append(path)
     return written
+
+
+def origin(cache: Cache, frame: int) -> str:
+    """What a surface is of, kept in its file: a frame that is simulated anew has another."""
+    return f"runnel frame {frame} positions {cache.entry(frame).checksums['position']:08x}"
 
 
 def _read(cache: Cache, frame: int, options: SurfaceOptions) -> dict[str, NDArray[Any]]:
@@ -264,16 +269,17 @@ def fluid_file_names(fluids: Iterable[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def write_mesh(path: Path, mesh: Mesh) -> None:
+def write_mesh(path: Path, mesh: Mesh, comment: str = "") -> None:
     """Write PLY (binary) or OBJ (text), by the file's ending; aside and renamed."""
     with write_aside(path) as file:
         if path.suffix == ".obj":
+            file.write(f"# {comment}\n".encode() if comment else b"")
             _write_obj(file, mesh)
         else:
-            write_ply(file, mesh)
+            write_ply(file, mesh, comment)
 
 
-def write_ply(file: BinaryIO, mesh: Mesh) -> None:
+def write_ply(file: BinaryIO, mesh: Mesh, comment: str = "") -> None:
     """Write binary PLY into an open file."""
     columns = _ply_columns(mesh)
     kind = np.dtype([(name, values.dtype) for name, values in columns.items()])
@@ -282,7 +288,9 @@ def write_ply(file: BinaryIO, mesh: Mesh) -> None:
         rows[name] = values
     faces = np.empty(len(mesh.triangles), np.dtype([("count", "u1"), ("index", "<i4", 3)]))
     faces["count"], faces["index"] = 3, mesh.triangles
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(rows)}"]
+    header = ["ply", "format binary_little_endian 1.0"]
+    header += [f"comment {comment}"] if comment else []
+    header += [f"element vertex {len(rows)}"]
     for name, values in columns.items():
         header.append(f"property {'uchar' if values.dtype == np.uint8 else 'float'} {name}")
     header += [f"element face {len(faces)}", "property list uchar int vertex_indices", "end_header"]
