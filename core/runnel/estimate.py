@@ -222,18 +222,14 @@ def scene_rate(scene: Scene, rate: Rate, pilot: Pilot, probed: Sequence[Lap] = (
     if not laps:
         return rate
     expected = [_parts(scene, rate, lap.particles) for lap in laps]
-    once = float(
-        np.median(
-            [1e6 * lap.once / lap.steps / e[0] for lap, e in zip(laps, expected, strict=True)]
-        )
+    once, launch = _fitted(
+        [1e6 * lap.once / lap.steps for lap in laps], [e[0] for e in expected], rate.launch, full
     )
-    repeated = float(
-        np.median(
-            [
-                1e6 * lap.repeated / lap.steps / lap.iterations / e[1]
-                for lap, e in zip(laps, expected, strict=True)
-            ]
-        )
+    repeated, relaunch = _fitted(
+        [1e6 * lap.repeated / lap.steps / lap.iterations for lap in laps],
+        [e[1] for e in expected],
+        rate.relaunch,
+        full,
     )
     return dataclasses.replace(
         rate,
@@ -241,12 +237,28 @@ def scene_rate(scene: Scene, rate: Rate, pilot: Pilot, probed: Sequence[Lap] = (
         # A step has them once, whatever its iterations: these tell nothing about them.
         drag=once * (DRAG * rate.iteration if rate.drag is None else rate.drag),
         iteration=rate.iteration * repeated,
-        launch=rate.launch * once,
-        relaunch=rate.relaunch * repeated,
+        launch=launch,
+        relaunch=relaunch,
         listed=float(np.median(listed)) if listed else 0.0,
         besides=besides,
         exchange=exchange,
     )
+
+
+def _fitted(
+    timed: Sequence[float], expected: Sequence[float], launch: float, full: bool
+) -> tuple[float, float]:
+    """Factor of the price of a particle that explains what was timed [ns], and launches beside.
+
+    Launches are those of the device, whatever the scene; of a few particles, of which they may be
+    most, nothing tells the two apart.
+    """
+    known, told = float(np.median(expected)), float(np.median(timed))
+    if not full or known <= launch:
+        factor = float(np.median([a / b for a, b in zip(timed, expected, strict=True)]))
+        return factor, factor * launch
+    launched = min(launch, told / 2)
+    return (told - launched) / (known - launch), launched
 
 
 def _with_files(rate: Rate, probed: Sequence[Lap], full: bool) -> Rate:

@@ -2,7 +2,8 @@
 
 It finds what cannot be known from the scene alone: how much of what emitters give stays, how fast
 the fluid gets, how far it is compressed. Steps of the scene itself follow from the speeds, by the
-very rule that the clock has; iterations from the compression, by the law of a resting column.
+very rule that the clock has; iterations from the compression, by the law of a resting column and
+the rule by which steps plan them.
 
 The pilot is similar to the scene: its steps are longer as its spacing is, so that the way of the
 fluid in a step, in spacings, is the same.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +25,10 @@ from .errors import RunnelError
 from .params import Box, Source
 from .scene import Scene
 from .shapes import lattice_row
-from .simulation import Simulation
+from .simulation import Report, Simulation
 from .simulation.clock import hydrostatic_speed, steps_of_frame
 from .simulation.setup import deformables_of
-from .solver.acceleration import PATIENCE, condition
+from .solver.acceleration import PATIENCE, WELL_BELOW, condition
 from .sources import emitters
 
 FEWEST, MOST = 1500, 4000  # particles of a pilot, about; a third of the scene's between them
@@ -39,7 +40,7 @@ _AWAY = 0.02  # of a volume: as bad as a factor twice the wanted one
 _REFINED = 1.5  # wanted steps beside those under way at which the clock halves them
 _ITERATED = ("pressure", "correction")  # stages
 STRIKES = 3  # turns that bodies have in a step besides those of iterations
-PROBE_PARTICLES, PROBE_SECONDS, PROBE_FRAMES = 60_000, 3.0, 4
+PROBE_PARTICLES, PROBE_SECONDS, PROBE_FRAMES = 60_000, 4.0, 10
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Leg:
     steps: float  # of the scene itself
     iterations: float  # of the scene itself, in a step
     flown: Lap  # what the pilot did
+    pressure: float = 0.0  # at the foot of the fluid, as a speed [m/s]
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Lap:
     bodies: float = 0.0  # in exchanges with bodies that the fluid moves: one in every iteration
     listed: float = 0.0  # entries of a list of neighbours, mean at the end; 0: not known
     kept: float = 0.0  # books and files of a frame, which are not part of the above
+    excess: float = 0.0  # compression beside that of the law; 0: which says nothing about it
 
     @property
     def turns(self) -> float:
@@ -164,12 +167,17 @@ def probe(
         sim.advance(start)  # programs are built, pages touched
         started = time.perf_counter()
         while len(laps) < PROBE_FRAMES and time.perf_counter() - started < PROBE_SECONDS:
-            lap = _lap(sim, start + 1 + len(laps))
+            lap = _lap(sim, start + 1 + len(laps), _pressure(scene, sim))
             laps.append(lap if keep is None else dataclasses.replace(lap, kept=keep(sim)))
     return laps
 
 
-def _lap(sim: Simulation, frame: int) -> Lap:
+def _pressure(scene: Scene, sim: Simulation) -> float:
+    volume = float(sim.particles.store["volume"].sum(dtype=np.float64))
+    return hydrostatic_speed(scene, sim.particles["position"], volume)
+
+
+def _lap(sim: Simulation, frame: int, pressure: float) -> Lap:
     started = time.perf_counter()
     report = sim.advance(frame)
     wall = 1e3 * (time.perf_counter() - started)
@@ -184,7 +192,23 @@ def _lap(sim: Simulation, frame: int) -> Lap:
         besides=max(wall - once - repeated - bodies, 0.0),
         bodies=bodies,
         listed=sim.neighbours_listed,
+        excess=_excess(sim.scene, report, pressure),
     )
+
+
+def _excess(scene: Scene, report: Report, pressure: float) -> float:
+    """The law need not be right about the compression, only about how that changes with spacing,
+    steps and iterations: by how much it is wrong."""
+    column = _column(scene, pressure, report.steps)
+    expected = column.compression(max(1, round(report.iterations))) if column else 0.0
+    return report.density_error_avg / expected if expected > 0 else 0.0
+
+
+def _column(scene: Scene, pressure: float, steps: float) -> Column | None:
+    gravity = float(np.linalg.norm([scene.solver.gravity[axis] for axis in scene.axes]))
+    if not pressure or not gravity or not steps:
+        return None
+    return Column(pressure, gravity, scene.smallest_spacing, 1.0 / (scene.fps * steps))
 
 
 def divided(stages: Mapping[str, float]) -> tuple[float, float]:
@@ -208,7 +232,7 @@ class _Flight:
         self.coarse = _coarse(scene, factor)
         self.expected = self.coarse.estimate_particles()
         self.solids, self.emitters = Solids(scene), emitters(scene)
-        self.last_steps, self.plan = 0, 0.0
+        self.last_steps = 0
 
     def run(self, seconds: float) -> Pilot:
         first, last = self.scene.frames
@@ -222,14 +246,17 @@ class _Flight:
                 if time.perf_counter() - started > seconds and frame > first + 2:
                     break
         flown = tuple(legs)
-        late = dataclasses.replace(flown[-1], flown=Lap(listed=flown[-1].flown.listed))
+        late = dataclasses.replace(
+            flown[-1], flown=dataclasses.replace(flown[-1].flown, steps=0, particles=0)
+        )
         legs += [late] * (last - first + 1 - len(legs))
-        return Pilot(
+        pilot = Pilot(
             tuple(legs),
             sum(leg.flown.steps for leg in flown),
             max(leg.flown.particles for leg in flown),
             finer,
         )
+        return planned(self.scene, pilot)
 
     def _finer(self, sim: Simulation) -> float:
         if sim.deformables is None:
@@ -244,20 +271,21 @@ class _Flight:
 
     def _leg(self, sim: Simulation, frame: int) -> Leg:
         """The way from a frame to the next."""
-        volume = float(sim.particles.store["volume"].sum(dtype=np.float64))
-        pressure = hydrostatic_speed(self.scene, sim.particles["position"], volume)
+        pressure = _pressure(self.scene, sim)
         steps = max(
             self._wanted(sim, frame, pressure), self.last_steps - max(1, self.last_steps // 8)
         )
         self.last_steps = steps
-        lap, taken = _lap(sim, frame + 1), float(steps)
+        lap, taken = _lap(sim, frame + 1, pressure), float(steps)
         if (
             self.scene.solver.time_step == "auto"
             and self._wanted(sim, frame, pressure) > _REFINED * steps
         ):
             taken, self.last_steps = 1.5 * steps, 2 * steps  # halved about the middle of the frame
+        if self.factor == 1.0:  # it is the scene itself: no law is needed
+            lap = dataclasses.replace(lap, excess=0.0)
         share = lap.particles / self.expected
-        return Leg(share, taken, self._iterations(sim, lap, taken, pressure), lap)
+        return Leg(share, taken, lap.iterations, lap, pressure)
 
     def _wanted(self, sim: Simulation, frame: int, pressure: float) -> int:
         """Steps that the clock of the scene itself would take, seeing what the pilot sees."""
@@ -265,30 +293,67 @@ class _Flight:
             self.scene, frame, sim.survey, self.solids, self.emitters, pressure, sim.pull
         )
 
-    def _iterations(self, sim: Simulation, lap: Lap, steps: float, pressure: float) -> float:
-        """Iterations of the scene itself where the pilot took those of a lap.
 
-        The law need not be right about the compression, only about how that changes with spacing,
-        steps and iterations.
-        """
-        solver, length = self.scene.solver, 1.0 / self.scene.fps
-        least, most = solver.iterations
-        gravity = float(np.linalg.norm([solver.gravity[axis] for axis in self.scene.axes]))
-        if least == most or pressure == 0 or self.factor == 1.0:
-            return float(np.clip(lap.iterations, least, most))
-        spacing = self.scene.smallest_spacing
-        column = Column(pressure, gravity, spacing * self.factor, length / lap.steps)
-        expected = column.compression(max(1, round(lap.iterations)))
-        ratio = sim.report.density_error_avg / expected if expected > 0 else 1.0
-        fine = Column(pressure, gravity, spacing, length / steps)
-        needed = least
-        while needed < most and ratio * fine.compression(needed) > _ENOUGH * solver.tolerance:
-            needed += 1
-        self.plan = max(float(needed), self.plan - steps / PATIENCE)
-        return self.plan
+def planned(scene: Scene, pilot: Pilot, probed: Sequence[Lap] = ()) -> Pilot:
+    """With the iterations of the scene itself: those of a probe, and then as steps plan them.
+
+    A plan rises at once to what the tolerance needs, and falls slowly where less than half of it
+    is used (solver/acceleration.py). So it depends on where it was, which the probe tells.
+    """
+    least, most = scene.solver.iterations
+    if least == most:
+        return _with_iterations(pilot, [float(least)] * len(pilot.legs))
+    right, plan, found = _correction(pilot, probed, least), 0.0, [0.0]
+    for number, leg in enumerate(pilot.legs[1:], 1 - _PROBED_FROM):
+        if 0 <= number < len(probed):
+            plan = probed[number].iterations
+        else:
+            plan = _next_plan(scene, leg, right, plan)
+        found.append(plan)
+    return _with_iterations(pilot, found)
 
 
-_ENOUGH = 0.7  # plans hover between half the tolerance and all of it
+def _with_iterations(pilot: Pilot, found: Sequence[float]) -> Pilot:
+    legs = [
+        dataclasses.replace(leg, iterations=float(iterations))
+        for leg, iterations in zip(pilot.legs, found, strict=True)
+    ]
+    return dataclasses.replace(pilot, legs=tuple(legs))
+
+
+def _next_plan(scene: Scene, leg: Leg, right: float, plan: float) -> float:
+    """Iterations in a frame after one in which they were `plan`."""
+    least, most = scene.solver.iterations
+    column = _column(scene, leg.pressure, leg.steps)
+    if column is None or not leg.flown.excess:
+        return float(np.clip(leg.flown.iterations or plan, least, most))
+
+    def needed(bound: float) -> float:
+        count = least
+        while count < most and right * leg.flown.excess * column.compression(count) > bound:
+            count += 1
+        return float(count)
+
+    tolerance = scene.solver.tolerance
+    calm = max(needed(WELL_BELOW * tolerance), plan - leg.steps / PATIENCE)
+    return max(needed(tolerance), min(plan, calm))
+
+
+def _correction(pilot: Pilot, probed: Sequence[Lap], least: int) -> float:
+    """By how much the law takes the scene's compression wrongly from the pilot's: half of what the
+    last frames of the probe say, since they are the start of the shot only. Frames that need no
+    more than the least iterations, as in the air, do not count."""
+    flown = [leg.flown for leg in pilot.legs[_PROBED_FROM:]]
+    ratios = [
+        real.excess / lap.excess
+        for real, lap in zip(probed, flown, strict=False)
+        if real.excess and lap.excess and max(real.iterations, lap.iterations) > least
+    ]
+    return math.sqrt(np.clip(np.median(ratios[-_TELLING:]), 0.25, 4.0)) if ratios else 1.0
+
+
+_PROBED_FROM = 2  # number of the leg that is the first to be probed
+_TELLING = 5  # frames
 _EIGENVALUE = 0.5  # of a wave of one radian a spacing, beside the largest; from resting tanks
 _WAVES = 3
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from .cache import Cache, write_aside
@@ -56,6 +57,9 @@ details { margin-top: 14px; } pre { overflow: auto; } table { border-collapse: c
 td, th { text-align: right; padding: 2px 14px 2px 0; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
 """
+
+
+_RARE = 3.0  # times as long as nine tenths of the frames: not shown to scale
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ def summarize(cache: Cache) -> dict[str, Any]:
             "particles_most": max((row["particles"] for row in rows), default=0),
             "milliseconds": spent,
             "ms_per_step": spent / steps if steps else None,
+            "ms_per_step_median": median(times) if (times := _step_times(rows)) else None,
             "density_error_avg": sum(errors) / len(errors) if errors else None,
             "density_error_max": max(worst, default=None),
             "books": _imbalance(rows[-1]) if rows else None,
@@ -156,6 +161,11 @@ def _stages(row: dict[str, Any]) -> dict[str, float]:
         return {}
     numbers = {str(name): _number(spent, name) for name in spent}
     return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _step_times(rows: list[dict[str, Any]]) -> list[float]:
+    """Milliseconds of a step in each frame that has any."""
+    return [sum(_stages(row).values()) / steps for row in rows if (steps := _number(row, "steps"))]
 
 
 def _branched(cache: Cache) -> int | None:
@@ -366,11 +376,11 @@ def _tiles(summary: dict[str, Any]) -> str:
     tiles = {
         "frames": f"{totals['frames']}",
         "particles at most": _grouped(totals["particles_most"]),
-        "per step": shown("ms_per_step", lambda v: f"{v:.1f} ms"),
+        "per step, median of frames": shown("ms_per_step_median", lambda v: f"{v:.1f} ms"),
         "density error, mean": shown("density_error_avg", lambda v: f"{100 * v:.2f} %"),
         "density error, worst": shown("density_error_max", lambda v: f"{100 * v:.1f} %"),
-        "change of mass": shown("mass_change", lambda v: f"{100 * v:+.1g} %"),
-        "off the books": shown("books", lambda v: f"{100 * v:+.1g} %"),
+        "change of mass": shown("mass_change", _percent),
+        "off the books": shown("books", _percent),
         leaked: shown("leaks", lambda v: f"{v:.0f}"),
         "memory at most": shown("memory", lambda v: _size(v) if v else "-"),
         "on disk": _size(summary["bytes"]),
@@ -379,6 +389,11 @@ def _tiles(summary: dict[str, Any]) -> str:
         f'<div class="tile"><b>{html.escape(value)}</b><span>{label}</span></div>'
         for label, value in tiles.items()
     )
+
+
+def _percent(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1g} %"
 
 
 def _plots(summary: dict[str, Any]) -> list[str]:
@@ -411,22 +426,42 @@ def _plots(summary: dict[str, Any]) -> list[str]:
     error = [Series("mean", column("density_error_avg", 100)),
              Series("worst particle", column("density_error_max", 100))]  # fmt: skip
     stages = [Series(stage, per_step(stage)) for stage in summary["stages"]]
+    iterations = [value if row.get("steps") != 0 else None
+                  for row, value in zip(rows, column("iterations"), strict=True)]  # fmt: skip
     candidates = [
         ("Particles", "", [Series("particles", column("particles"))], "from zero"),
         ("Density error", "%", error, "from zero"),
         ("Time per step", "ms", stages, "stacked"),
         ("Mass", "kg", mass if any(v is not None for v in mass[1].values) else mass[:1], ""),
-        ("Iterations per step", "", [Series("iterations", column("iterations"))], "from zero"),
+        ("Iterations per step", "", [Series("iterations", iterations)], "from zero"),
         ("Leaked particles", "", [Series("leaks", column("leaks"))], "from zero"),
         ("Memory", "MB", used, "from zero"),
         ("Momentum", "kg m/s", [Series(n, momentum(k)) for k, n in enumerate("xyz")], ""),
     ]
-    notes = {"Leaked particles": _leaks_note(summary)}
+    most, cut = _common_times(rows)
+    notes = {"Leaked particles": _leaks_note(summary), "Time per step": cut}
+    tops = {"Time per step": most}
     return [
-        _section(title, unit, frames, series, kind, notes.get(title, ""))
+        _section(title, unit, plot(frames, series, kind, tops.get(title)), series, notes.get(title))
         for title, unit, series, kind in candidates
         if any(value is not None for one in series for value in one.values)
     ]
+
+
+def _common_times(rows: list[dict[str, Any]]) -> tuple[float | None, str]:
+    """Where to cut the plot of times, so that the first frames, in which programs are built, do not
+    flatten all others; and what to say about it."""
+    times = {row["frame"]: _step_times([row]) for row in rows}
+    known = sorted(time for found in times.values() for time in found)
+    most = _RARE * known[int(0.9 * (len(known) - 1))] if known else 0.0
+    cut = [frame for frame, found in times.items() if found and found[0] > most]
+    if not cut or not most:
+        return None, ""
+    frames = ", ".join(map(str, cut[:5])) + (" and others" if len(cut) > 5 else "")
+    return most, (
+        f"Cut off: frame {frames}, up to {known[-1]:.0f} ms. Programs are built in the first "
+        "frames of a run, or others had the machine."
+    )
 
 
 def _leaks_note(summary: dict[str, Any]) -> str:
@@ -434,9 +469,7 @@ def _leaks_note(summary: dict[str, Any]) -> str:
     return f"Not counted: {'; '.join(solids)}." if solids else ""
 
 
-def _section(
-    title: str, unit: str, frames: list[int], series: list[Series], kind: str, note: str
-) -> str:
+def _section(title: str, unit: str, drawing: str, series: list[Series], note: str | None) -> str:
     heading = f"{title} [{unit}]" if unit else title
     keys = ""
     if len(series) > 1:
@@ -448,7 +481,7 @@ def _section(
         keys = f'<div class="keys">{"".join(dots)}</div>'
     if note:
         keys += f'<div class="keys">{html.escape(note)}</div>'
-    return f"<section><h2>{heading}</h2>{plot(frames, series, kind)}{keys}</section>"
+    return f"<section><h2>{heading}</h2>{drawing}{keys}</section>"
 
 
 def _table(summary: dict[str, Any]) -> str:
@@ -523,15 +556,18 @@ def _size(count: float) -> str:
 # ---- drawing
 
 
-def plot(frames: Sequence[int], series: Sequence[Series], kind: str = "") -> str:
+def plot(
+    frames: Sequence[int], series: Sequence[Series], kind: str = "", most: float | None = None
+) -> str:
     """SVG of values over frames: lines, or "stacked" areas; None leaves a gap.
 
-    The axis fits the values; "stacked" and "from zero" include 0.
+    The axis fits the values; "stacked" and "from zero" include 0. What is above `most` is cut off.
     """
     stacked = kind == "stacked"
     layers = _stack(series) if stacked else [list(one.values) for one in series]
     known = [value for layer in layers for value in layer if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
+    high = high if most is None else min(high, most)
     if kind:
         low, high = min(low, 0.0), high or 1.0
     ticks = nice_ticks(low, high)
@@ -544,7 +580,7 @@ def plot(frames: Sequence[int], series: Sequence[Series], kind: str = "") -> str
         return _LEFT + inner * ((frame - first) / (last - first) if last > first else 0.5)
 
     def y(value: float) -> float:
-        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - low) / (high - low))
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (min(value, high) - low) / (high - low))
 
     parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">']
     for tick in ticks:

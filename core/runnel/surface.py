@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .cache import Cache, write_aside
 from .errors import RunnelError, SceneError
+from .preview.coloring import colors_of
 from .surfacing import (
     carry,
     densities,
@@ -56,7 +57,10 @@ class SurfaceOptions:
     threshold: float = _option(0.57, "how full the surface is; lower swells")
     smoothing_rounds: int = _option(20, "rounds of smoothing that does not shrink")
     keep_volume: bool = _option(True, "the surface encloses the volume of the particles")
-    channels: tuple[str, ...] = _option(CARRIED, "channels carried to the vertices, any of them")
+    channels: tuple[str, ...] = _option(
+        CARRIED,
+        "channels carried to the vertices, any of them; color: if there is none, the fluids'",
+    )
     each_fluid: bool = _option(False, "a file per fluid")
     format: str = _option("ply", "ply or obj")
     jobs: int = _option(0, "frames made at the same time; 0: one per processor")
@@ -205,23 +209,37 @@ def _mesh_frame(cache: Cache, frame: int, target: Path, options: SurfaceOptions)
     written = []
     for suffix, part in _parts(cache, arrays, options):
         path = target / f"surface{suffix}_{frame:06d}.{options.format}"
-        write_mesh(path, surface_of(part, options))
+        write_mesh(path, surface_of(part, options), origin(cache, frame))
         written.append(path)
     return written
+
+
+def origin(cache: Cache, frame: int) -> str:
+    """What a surface is of, kept in its file: a frame that is simulated anew has another."""
+    return f"runnel frame {frame} positions {cache.entry(frame).checksums['position']:08x}"
 
 
 def _read(cache: Cache, frame: int, options: SurfaceOptions) -> dict[str, NDArray[Any]]:
     have = cache.entry(frame).checksums
     wanted = ["position", "radius"] + (["phase"] if options.each_fluid else [])
+    painted = needs_colors(options.channels, have)
     for name in options.channels:
         if name in have and name not in wanted:
             wanted.append(name)
-        elif name not in have and name not in CARRIED:
+        elif name not in have and name not in CARRIED and not (painted and name == "color"):
             raise RunnelError(
                 f"{cache.directory}: frame {frame} has no channel {name!r} to carry to the "
                 f"surface; it has {', '.join(sorted(have))}."
             )
-    return cache.read(frame, wanted)
+    if not painted:
+        return cache.read(frame, wanted)
+    arrays = cache.read(frame, list(dict.fromkeys([*wanted, "phase"])))
+    return {**arrays, "color": colors_of(cache.scene, arrays["phase"]).astype(np.float32)}
+
+
+def needs_colors(wanted: Iterable[str], have: Iterable[str]) -> bool:
+    """Whether `color` is asked for and must be made from the fluids' colours."""
+    return "color" in wanted and "color" not in have and "phase" in have
 
 
 def _parts(
@@ -251,16 +269,17 @@ def fluid_file_names(fluids: Iterable[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def write_mesh(path: Path, mesh: Mesh) -> None:
+def write_mesh(path: Path, mesh: Mesh, comment: str = "") -> None:
     """Write PLY (binary) or OBJ (text), by the file's ending; aside and renamed."""
     with write_aside(path) as file:
         if path.suffix == ".obj":
+            file.write(f"# {comment}\n".encode() if comment else b"")
             _write_obj(file, mesh)
         else:
-            write_ply(file, mesh)
+            write_ply(file, mesh, comment)
 
 
-def write_ply(file: BinaryIO, mesh: Mesh) -> None:
+def write_ply(file: BinaryIO, mesh: Mesh, comment: str = "") -> None:
     """Write binary PLY into an open file."""
     columns = _ply_columns(mesh)
     kind = np.dtype([(name, values.dtype) for name, values in columns.items()])
@@ -269,7 +288,9 @@ def write_ply(file: BinaryIO, mesh: Mesh) -> None:
         rows[name] = values
     faces = np.empty(len(mesh.triangles), np.dtype([("count", "u1"), ("index", "<i4", 3)]))
     faces["count"], faces["index"] = 3, mesh.triangles
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(rows)}"]
+    header = ["ply", "format binary_little_endian 1.0"]
+    header += [f"comment {comment}"] if comment else []
+    header += [f"element vertex {len(rows)}"]
     for name, values in columns.items():
         header.append(f"property {'uchar' if values.dtype == np.uint8 else 'float'} {name}")
     header += [f"element face {len(faces)}", "property list uchar int vertex_indices", "end_header"]

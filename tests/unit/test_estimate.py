@@ -32,7 +32,7 @@ from runnel.estimate import (
 )
 from runnel.motion import motion_of
 from runnel.params import Box
-from runnel.pilot import STRIKES, Lap, Leg, Pilot, _coarse, fitting, fly, probe
+from runnel.pilot import STRIKES, Lap, Leg, Pilot, _coarse, _column, fitting, fly, planned, probe
 from runnel.scene import Scene, example, example_names
 from runnel.shapes import shape_of
 from runnel.simulation import Simulation
@@ -109,6 +109,50 @@ def test_a_pilot_foretells_steps_and_iterations(name: str) -> None:
         assert sum(leg.steps for leg in legs) == pytest.approx(steps, rel=close)
         foretold = sum(leg.steps * leg.iterations for leg in legs)
         assert foretold == pytest.approx(iterations, rel=0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dam_ratio_1_mixed", "rayleigh_taylor"])
+def test_a_probe_corrects_the_pilot(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Iterations hang on where they were, and a full, closed box is compressed more if coarse:
+    0.66 and 1.1 of what the pilot alone had foretold."""
+    it = example(name).with_overrides(["frames=[1, 30]"])
+    found = []
+    with Simulation(it, timed=False) as sim:
+        for frame in range(2, 31):
+            report = sim.advance(frame)
+            found.append(report.steps * report.iterations)
+    monkeypatch.setattr("runnel.pilot.PROBE_SECONDS", 60.0)  # on a busy machine, too
+    pilot = planned(it, fly(it), probe(it))
+    foretold = [leg.steps * leg.iterations for leg in pilot.legs]
+    assert sum(foretold[13:]) == pytest.approx(sum(found[12:]), rel=0.3)
+    assert sum(foretold) == pytest.approx(sum(found), rel=0.2)
+
+
+def test_plans_stay_within_their_band() -> None:
+    """As those of steps: up at once beyond the tolerance, down slowly below half of it."""
+    it = scene(frames=[1, 8], solver={"iterations": [4, 20], "tolerance": 0.01})
+    foot = 2.0  # m/s
+
+    def legs(*errors: float) -> list[float]:
+        """Plans where the scene would be compressed so much by ten iterations."""
+        law = _column(it, foot, 8)
+        assert law is not None
+        made = [
+            Leg(1.0, 8.0, 0.0, Lap(4, 300, 10.0, excess=e / law.compression(10)), foot)
+            for e in errors
+        ]
+        found = planned(it, flat_pilot(*made), [Lap(8, 1000, 10.0)]).legs
+        return [leg.iterations for leg in found[1:]]
+
+    first, probed, *later = legs(0.002, 0.005, 0.008, 0.006, 0.02, 0.013, 0.001, 0.001)
+    assert first < 10
+    assert probed == 10
+    assert later[:2] == [10, 10]
+    assert later[2] > 12
+    assert later[3] == later[2]  # it would take less, but more than half of the tolerance is used
+    assert later[4] == pytest.approx(later[3] - 8 / 5)
+    assert later[5] == pytest.approx(later[4] - 8 / 5)
 
 
 def test_a_pilot_flies_no_longer_than_it_may() -> None:
@@ -241,6 +285,20 @@ def test_more_neighbours_take_more_time() -> None:
     assert seconds(it, own, spread) == pytest.approx(0.75 * seconds(it, own, pilot))
 
 
+def test_launches_do_not_grow_with_lists() -> None:
+    """They are the device's, however dear its particles are in a scene."""
+    it = scene(frames=[1, 2], solver={"support": 4.0})
+    bench = Rate(step=1000, iteration=250, launch=1e6, relaunch=0.5e6)
+    pilot = flat_pilot(*[Leg(1.0, 4.0, 4.0, Lap(2, 300, 4.0, 1, 1, listed=80.0))] * 2)
+    ms = 4.0, 2.0  # once, in an iteration: of which launches are 1 and 0.5
+    probed = [Lap(4, 1000, 4.0, 4 * ms[0], 16 * ms[1])] * 4
+    own = scene_rate(it, bench, pilot, probed)
+    for listed, more in ((80.0, 1.0), (120.0, 1.5)):
+        leg = Leg(1.0, 4.0, 4.0, Lap(2, 300, 4.0, 1, 1, listed=listed))
+        expected = 4 * (1 + 3 * more + 4 * (0.5 + 1.5 * more)) * 1e-3
+        assert seconds(it, own, flat_pilot(leg)) == pytest.approx(expected)
+
+
 def test_deformable_bodies_cost_more_the_more_voxels_they_have() -> None:
     it = scene(frames=[1, 9])
     still, moved = (Lap(2, 300, 4.0, 1, 1, besides=2 * ms) for ms in (10.0, 30.0))
@@ -269,8 +327,8 @@ def test_a_probe_writes_frames_as_a_run_does(tmp_path: Path) -> None:
     with closing(keeper):
         laps = probe(it, keep=keeper.keep)
     cache = Cache.open(tmp_path)
-    assert cache.frames() == [3, 4, 5, 6][: len(laps)]
-    assert cache.verify() == []
+    assert cache.frames() == list(range(3, 3 + len(laps)))
+    assert cache.verify(cache.frames()) == []
     assert "leaks" in cache.entry(3).report
     assert cache.checkpoints()
     assert all(lap.kept > 0 for lap in laps)

@@ -93,6 +93,22 @@ def test_turning_is_a_rotation(source: str, target: str) -> None:
     np.testing.assert_array_equal(turn @ turning(target, source), np.eye(3))
 
 
+def test_colours_are_those_of_the_fluids_if_there_is_no_channel(tmp_path: Path) -> None:
+    fluids = [{"name": "a", "color": [1, 0, 0]}, {"name": "b", "color": [0, 1, 0]}]
+    cache = Cache.create(tmp_path / "cache", {"fluid": fluids})
+    arrays = channels(1)
+    del arrays["color"]
+    cache.write(1, arrays)
+    export_frames(cache.directory, ExportOptions(format="npz", channels=("color",)), out=tmp_path)
+    with np.load(tmp_path / "particles.0001.npz") as found:
+        assert set(found.files) == {"runnel.header", "position", "color"}
+        np.testing.assert_array_equal(found["color"], np.eye(3)[arrays["phase"]])
+    everything = ExportOptions(format="npz")
+    export_frames(cache.directory, everything, out=tmp_path)
+    with np.load(tmp_path / "particles.0001.npz") as found:
+        assert "color" not in found.files  # nobody asked
+
+
 def test_position_comes_always(tmp_path: Path) -> None:
     path = exported(filled(tmp_path), channels=("density",))[0]
     with np.load(path) as npz:

@@ -230,6 +230,34 @@ def test_damaged_and_missing_solids_are_named(cache: Path, tmp_path: Path) -> No
         ExportOptions(format="vdb", colliders=True)
 
 
+def test_info_names_damaged_and_missing_solids(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Any of them: those that move, and a frame's own of one that deforms."""
+    import shutil
+
+    assert main(["info", str(cache)]) == 0
+    files = sorted(path.name for path in (cache / "solids").iterdir())
+    assert files == [*(f"solid_00{k}.npz" for k in range(4)),
+                     *(f"solid_004_00000{n}.npz" for n in range(1, 5))]  # fmt: skip
+    names = dict(zip(files, ("'tank'", "'my ball'", "'rod'", "'floor'"), strict=False))
+    for name in files:
+        copy = tmp_path / name
+        shutil.copytree(cache, copy)
+        path = copy / "solids" / name
+        raw = bytearray(path.read_bytes())
+        raw[len(raw) // 2] ^= 4
+        path.write_bytes(raw)
+        capsys.readouterr()
+        assert main(["info", str(copy)]) == 1
+        shown = capsys.readouterr()
+        assert name in shown.err
+        assert "as written" not in shown.out
+        path.unlink()
+        assert main(["info", str(copy)]) == 1
+        assert f"{names.get(name, name)} is missing" in capsys.readouterr().err
+
+
 def test_a_floor_below_an_open_mesh(tmp_path: Path) -> None:
     """A plane is drawn around what the scene holds, sheets included (scene wet_wall)."""
     (tmp_path / "sheet.obj").write_text("v 0 0 0\nv 8 0 0\nv 0 8 0\nf 1 2 3\n")

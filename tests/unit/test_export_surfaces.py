@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runnel.cache import Cache
 from runnel.errors import MeshError, RunnelError
 from runnel.export import ExportOptions, export_frames
 from runnel.export.bgeo_read import read_bgeo
 from runnel.export.surfaces import read_surface
-from runnel.surface import Mesh, write_mesh
+from runnel.surface import Mesh, SurfaceOptions, mesh_frames, write_mesh
 
-from .export_caches import filled
+from .export_caches import channels, filled
 
 needs_usd = pytest.mark.skipif(
     find_spec("pxr") is None, reason="usd-core is not installed (pip install runnel[usd])"
@@ -123,6 +124,21 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
 def test_missing_surfaces_name_the_command(tmp_path: Path) -> None:
     with pytest.raises(RunnelError, match="runnel mesh"):
         export_frames(with_surfaces(tmp_path), ExportOptions(format="bgeo", surface=True), [3])
+
+
+@pytest.mark.parametrize("kind", ["ply", "obj"])
+def test_surfaces_of_an_earlier_simulation_are_refused(tmp_path: Path, kind: str) -> None:
+    """A frame is simulated anew; its old surface must not pass for one of it."""
+    cache = Cache.open(filled(tmp_path / "cache", range(1, 3)))
+    mesh_frames(cache.directory, options=SurfaceOptions(format=kind))
+    wanted = ExportOptions(format="bgeo", surface=True)
+    export_frames(cache.directory, wanted, out=tmp_path / "out")
+    cache.write(2, channels(7))
+    export_frames(cache.directory, wanted, [1], out=tmp_path / "out")
+    with pytest.raises(RunnelError, match=rf"surface_000002\.{kind}: is of another simulation"):
+        export_frames(cache.directory, wanted, out=tmp_path / "out")
+    mesh_frames(cache.directory, options=SurfaceOptions(format=kind))
+    export_frames(cache.directory, wanted, out=tmp_path / "out")
 
 
 def test_bgeo_surfaces_are_files_of_their_own(tmp_path: Path) -> None:

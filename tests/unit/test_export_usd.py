@@ -134,6 +134,27 @@ def test_equal_caches_make_equal_files_and_no_leftovers(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "export").iterdir()) == sorted(first)
 
 
+@needs_usd
+def test_what_does_not_reach_the_disk_is_no_file(tmp_path: Path) -> None:
+    """As on a full disk: one sentence that tells why, and the file of before."""
+    import resource
+
+    cache = filled(tmp_path / "cache", range(1, 2))
+    path = export_frames(cache, ExportOptions(format="usd"), out=tmp_path)[0]
+    before, usual = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, usual[1]))
+    try:
+        with pytest.raises(RunnelError) as caught:
+            export_frames(cache, ExportOptions(format="usd"), out=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert "particles.0001.usdc: cannot be written (" in str(caught.value)
+    assert "File too large" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_missing_library_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pxr", None)
     with pytest.raises(RunnelError, match=r"pip install 'runnel\[usd\]'"):

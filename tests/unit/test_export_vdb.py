@@ -158,6 +158,30 @@ def test_flat_scenes_are_refused(tmp_path: Path) -> None:
         export_frames(tmp_path, ExportOptions(format="vdb"))
 
 
+@needs_openvdb
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.999])
+def test_what_does_not_reach_the_disk_is_no_file(tmp_path: Path, share: float) -> None:
+    """OpenVDB says nothing when the disk is full; all but the last bytes may be there."""
+    import resource
+
+    path = exported(tmp_path, block())
+    field, copy = vdb.read_vdb(path, grid="surface"), tmp_path / "field.vdb"
+    vdb.write_vdb(copy, field)
+    before, usual = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    for file, write in (
+        (path, lambda: export_frames(tmp_path, ExportOptions(format="vdb"))),
+        (copy, lambda: vdb.write_vdb(copy, field)),
+    ):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(share * file.stat().st_size), usual[1]))
+        try:
+            with pytest.raises(RunnelError, match=f"{file.name}: cannot be written"):
+                write()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.rglob("*.vdb*")) == [copy.name, path.name]
+
+
 def test_missing_library_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
         raise RunnelError("`pip install runnel[vdb]` brings it")

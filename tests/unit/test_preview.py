@@ -18,7 +18,9 @@ from PIL import Image
 
 from runnel.preview import PreviewOptions, coloring, colors, preview, render, render_frame
 from runnel.preview.camera import directions, look_at_box
-from runnel.preview.solids import gather
+from runnel.preview.coloring import Legend
+from runnel.preview.overlay import annotate
+from runnel.preview.solids import gather, with_bodies
 
 RED, BLUE = (0.85, 0.1, 0.1), (0.1, 0.3, 0.9)
 SCENE = {
@@ -495,3 +497,34 @@ def test_kernels_compile_where_nothing_can_be_kept():
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_names_in_other_letters_are_legible():
+    """Pillow's own font draws one and the same box for what it does not have."""
+    fonts = pytest.importorskip("PIL.ImageFont")
+    try:
+        fonts.truetype("DejaVuSans.ttf", 20)
+    except OSError:
+        pytest.skip("no font with other letters here")
+    blank = np.zeros((60, 400, 3), np.uint8)
+
+    def shown(name):
+        legend = Legend(names=((name, (1.0, 1.0, 1.0)), ("oil", (1.0, 0.5, 0.0))))
+        return annotate(blank, "1", legend, "dark", size=20)
+
+    assert not np.array_equal(shown("\u00fc"), shown("\u00f6"))
+    assert not np.array_equal(shown("\u0416"), shown("\u042e"))
+
+
+@pytest.mark.parametrize("turn", [[0.99, 0.0, 1e308, 0.0], [float("nan")] * 4, [1e20, 0, 0, 1.0]])
+def test_a_body_that_is_nowhere_is_refused(tmp_path, turn):
+    """Its place comes from a file: with such numbers a picture was never finished."""
+    ball = {
+        "name": "cork",
+        "body": "rigid",
+        "shape": {"sphere": {"center": [0, 0, 1], "radius": 0.2}},
+    }
+    body = {"collider": 0, "name": "cork", "rotation": turn, "translation": [0, 0, 0]}
+    scene = with_bodies({"collider": [ball]}, {"bodies": [body]}, {})
+    with pytest.raises(RunnelError, match="'cork' has no place"):
+        gather(scene, 1.0, (np.zeros(3), np.ones(3)))

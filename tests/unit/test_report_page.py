@@ -71,10 +71,35 @@ def test_numbers_are_those_of_the_frames(tmp_path):
     assert totals["steps"] == 16
     assert totals["particles_most"] == 40
     assert totals["ms_per_step"] == pytest.approx((16 + 12 * 10) / 16)
+    assert totals["ms_per_step_median"] == pytest.approx((4 + 12 * 2.5) / 4)
     assert totals["density_error_avg"] == pytest.approx(0.025)
     assert totals["density_error_max"] == 0.2
     assert totals["mass_change"] == pytest.approx(104 / 101 - 1)
     assert summary["stages"] == ["neighbors", "pressure"]
+
+
+def test_a_frame_that_took_long_does_not_flatten_the_others(tmp_path):
+    """Programs are built in the first: its time is told, and the plot is of the others."""
+    cache = Cache.create(tmp_path, SCENE)
+    for frame, ms in enumerate((0.0, 8000.0, *[40.0] * 20), 1):
+        report = {"steps": 4 if ms else 0, "iterations": 3.0 if ms else 0.0, "mass": 50.0 * frame}
+        cache.write(frame, {"position": np.zeros((3, 3), np.float32)},
+                    {**report, "milliseconds": {"pressure": ms} if ms else {}})  # fmt: skip
+    write_report(tmp_path)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    checked(text)
+    assert "<b>10.0 ms</b>" in text  # the mean is 105
+    assert "<b>+2100 %</b>" in text
+    (section,) = [part for part in text.split("<section>") if "<h2>Time per step [ms]" in part]
+    assert "Cut off: frame 2, up to 2000 ms" in section
+    assert "pressure: 2000" in section  # to be pointed at
+    ticks = [float(tick) for tick in re.findall(r'text-anchor="end">([\d.]+)<', section)]
+    assert max(ticks) <= 40
+    path = re.findall(r'd="M([^"]*)Z"', section)[0]
+    heights = [float(pair.split()[1]) for pair in path.split("L")]
+    assert min(heights) >= 10  # nothing is drawn above the axis
+    (section,) = [part for part in text.split("<section>") if "<h2>Iterations" in part]
+    assert "frame 1\niterations: -" in section  # it has none: not zero
 
 
 def test_page_is_well_formed_and_needs_nothing_from_outside(tmp_path):

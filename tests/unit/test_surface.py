@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
+import runnel.surface as surface_module
 from runnel.cache import Cache
 from runnel.errors import RunnelError, SceneError
+from runnel.export.surfaces import read_surface
 from runnel.mesh_formats import obj_uvs
 from runnel.scene import Scene, example
 from runnel.simulation import Simulation
 from runnel.surface import Mesh, SurfaceOptions, mesh_frames, surface, surface_of, write_mesh
-from runnel.surfacing import enclosed, march
+from runnel.surfacing import enclosed, loops, march
 from runnel.surfacing.field import Field, key_of
 
 SCENE = {"name": "mesh", "fluid": [{"name": "water"}, {"name": "oil"}]}
@@ -332,6 +336,46 @@ def test_any_channel_is_carried_to_the_vertices():
     assert np.abs(found["velocity"] - np.cross(mesh.vertices, [0, 0, -1])).max() < 0.02
     clear = np.abs(x) > 0.02
     assert np.array_equal(found["phase"][clear], (x > 0)[clear])
+
+
+def test_colours_of_fluids_are_carried(tmp_path):
+    """As light, where the cache has no channel of that name; they blend where fluids touch."""
+    fluids = [{"name": "a", "color": [1, 0, 0]}, {"name": "b", "color": [0, 0, 0.5]}]
+    cache = Cache.create(tmp_path, {"name": "x", "fluid": fluids})
+    both = together(block(0.05), block(0.05, offset=0.4))
+    both["phase"][both["position"][:, 0] > 0.4] = 1
+    cache.write(1, both)
+    (file,) = mesh_frames(tmp_path, options=SurfaceOptions(channels=("color",)))
+    mesh = read_surface(file)
+    x, color = mesh.vertices[:, 0], mesh.attributes["color"]
+    assert set(mesh.attributes) == {"normal", "color"}
+    np.testing.assert_allclose(color[x < 0.3], [[1, 0, 0]] * (x < 0.3).sum(), atol=0.01)
+    dark = ((0.5 + 0.055) / 1.055) ** 2.4
+    np.testing.assert_allclose(color[x > 0.5], [[0, 0, dark]] * (x > 0.5).sum(), atol=0.01)
+    between = color[np.abs(x - 0.4) < 0.01]
+    assert len(between)
+    assert (np.abs(between[:, 0] - 0.5) < 0.3).all()
+    cache.write(2, {**both, "color": np.full((len(both["phase"]), 3), 0.25, np.float32)})
+    (file,) = surface(tmp_path, 2, options=SurfaceOptions(channels=("color",)))
+    np.testing.assert_allclose(read_surface(file).attributes["color"], 0.25, atol=0.003)
+
+
+def test_frames_are_made_at_the_same_time(tmp_path, monkeypatch):
+    """Two frames meet in the middle of their work, which one after the other never do."""
+    cache = Cache.create(tmp_path, SCENE)
+    for frame in range(1, 5):
+        cache.write(frame, block(0.1))
+    meeting, real = threading.Barrier(2, timeout=20), surface_module.surface_of
+
+    def met(*args):
+        meeting.wait()
+        return real(*args)
+
+    monkeypatch.setattr(surface_module, "surface_of", met)
+    assert len(mesh_frames(tmp_path, options=SurfaceOptions(jobs=2))) == 4
+    compiled = [loop for loop in vars(loops).values() if hasattr(loop, "targetoptions")]
+    assert compiled
+    assert all(loop.targetoptions.get("nogil") for loop in compiled)  # they let others work
 
 
 def test_far_from_the_origin_nothing_changes():

@@ -114,6 +114,55 @@ def test_a_killed_run_goes_on_bit_by_bit(whole: tuple[Path, Path], tmp_path: Pat
     assert (out / "run.log").read_text().count("particles at the start") == 4
 
 
+# --- lost manifest --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left", [None, b"", b'{"format": "runnel-cache"'])
+def test_a_lost_manifest_costs_no_frame(
+    whole: tuple[Path, Path], tmp_path: Path, left: bytes | None
+) -> None:
+    """Deleted, or damaged: --resume makes it anew, and writes no frame that is there again."""
+    path, alone = whole
+    out = Path(shutil.copytree(alone, tmp_path / "cache"))
+    before = {file: file.stat().st_mtime_ns for file in (out / "frames").iterdir()}
+    (out / "manifest.json").unlink()
+    if left is not None:
+        (out / "manifest.json").write_bytes(left)
+    assert main(command(path, out, "--resume")) == 0
+    assert {file: file.stat().st_mtime_ns for file in (out / "frames").iterdir()} == before
+    assert_same_shot(out, alone)
+    assert Cache.open(out).manifest.frames == Cache.open(alone).manifest.frames
+    assert "lost manifest made anew" in (out / "run.log").read_text()
+
+
+def test_a_lost_manifest_and_a_damaged_frame(whole: tuple[Path, Path], tmp_path: Path) -> None:
+    path, alone = whole
+    out = Path(shutil.copytree(alone, tmp_path / "cache"))
+    (out / "manifest.json").unlink()
+    frame = Cache.open(alone).frame_path(7).name
+    (out / "frames" / frame).write_bytes(b"PK")
+    assert main(command(path, out, "--resume")) == 0
+    assert_same_shot(out, alone)
+
+
+def test_frames_without_a_manifest_are_not_replaced_unasked(
+    whole: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither by a new run nor by that of another scene."""
+    path, alone = whole
+    out = Path(shutil.copytree(alone, tmp_path / "cache"))
+    (out / "manifest.json").unlink()
+    before = {file.name: file.read_bytes() for file in (out / "frames").iterdir()}
+    assert main(command(path, out)) == 1
+    assert "--resume" in capsys.readouterr().err
+    other = command(path, out, "--resume", "--set", "fluid.water.density=800")
+    assert main(other) == 1
+    assert "frame_000001.npz is of another scene" in capsys.readouterr().err
+    assert {file.name: file.read_bytes() for file in (out / "frames").iterdir()} == before
+    assert main(command(path, out, "--overwrite", "--frames", "1-2")) == 0
+    assert Cache.open(out).frames() == [1, 2]
+
+
 # --- full disk ------------------------------------------------------------------------------------
 
 

@@ -23,10 +23,12 @@ from hypothesis import strategies as st
 from runnel.cache import Cache
 from runnel.cli import main
 from runnel.errors import CacheError, MeshError, RunnelError, SceneError
+from runnel.export import ExportOptions, export_frames
 from runnel.export.surfaces import read_surface
 from runnel.fields.flow import read_flow, velocities_beside
 from runnel.fields.surfaces import read_image
 from runnel.fields.vdb import available, openvdb, read_vdb
+from runnel.points import read_points
 from runnel.scene import Scene, example_path
 from runnel.surface import Mesh, write_mesh
 
@@ -228,6 +230,44 @@ def test_damaged_surfaces(
     with or_refused(MeshError, "surface.ply"):
         mesh = read_surface(path)
         assert mesh.triangles.size == 0 or mesh.triangles.max() < len(mesh.vertices)
+
+
+# --- points ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Particles with attributes, as our exporters write them."""
+    folder = tmp_path_factory.mktemp("points")
+    random = np.random.default_rng(2)
+    cache = Cache.create(folder / "c", {"name": "p", "fluid": [{"name": "water"}]})
+    cache.write(1, {
+        "position": random.random((60, 3), np.float32),
+        "velocity": random.random((60, 3), np.float32),
+        "radius": np.full(60, 0.1, np.float32),
+        "phase": np.zeros(60, np.uint32),
+        "heat": random.random(60, np.float32),
+    })  # fmt: skip
+    return {
+        f".{kind}": export_frames(cache.directory, ExportOptions(format=kind))[0].read_bytes()
+        for kind in ("bgeo", "ply")
+    }
+
+
+@pytest.mark.parametrize("suffix", [".bgeo", ".ply"])
+@settings(QUICK, max_examples=150)
+@given(CHANGES, st.none() | st.floats(0, 1), st.sampled_from([1.0, 0.2]))
+def test_damaged_points(
+    points: dict[str, bytes], tmp_path: Path, suffix: str, changes: Any, cut: Any, head: float
+) -> None:
+    """Sources made of them: particles that are sound, or an error that names the file."""
+    path = tmp_path / f"drops{suffix}"
+    spots = [(head * place, value) for place, value in changes]
+    path.write_bytes(changed(points[suffix], spots, cut))
+    with or_refused(MeshError, path.name):
+        found = read_points(path)
+        assert np.isfinite(found.position).all()
+        assert all(len(values) == len(found) for values in found.channels.values())
 
 
 needs_vdb = pytest.mark.skipif(not available(), reason="OpenVDB is not here (runnel[vdb])")

@@ -48,6 +48,8 @@ def path_aside(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield aside
+        with open(aside, "rb+") as file:
+            os.fsync(file.fileno())
         _replace(aside, path)
         _sync_folder(path.parent)
     except OSError as error:

@@ -203,8 +203,8 @@ def read_manifest(folder: Path) -> Manifest:
         MemoryError,
     ) as error:
         raise CacheError(
-            f"{path}: damaged, or not written by Runnel: {error}. Restore it from a copy, or "
-            "simulate again into another folder."
+            f"{path}: damaged, or not written by Runnel: {error}. Restore it from a copy; `runnel "
+            "run` with --resume makes it anew from the frames."
         ) from error
 
 

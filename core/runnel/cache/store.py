@@ -24,12 +24,12 @@ from .manifest import (
     Channel,
     FrameEntry,
     Manifest,
-    read_channel,
     read_manifest,
     text,
     write_manifest,
 )
-from .pack import Array, Damaged, Layout, Pack, explained, need_zstandard, write_pack
+from .pack import Array, Damaged, Pack, explained, need_zstandard, write_pack
+from .recovery import frame_path, layout_of, make_anew, numbered, take_frames
 
 CHECKPOINTS_KEPT = 2
 UNITS = {
@@ -82,13 +82,14 @@ class Cache:
         A cache of the same scene starts anew unless `resume`; one of another scene is refused
         unless `overwrite`. Scenes that differ only in their last frame are the same. `digest`
         identifies the scene (default: of the whole dict). `first`: frames before it are not
-        wanted, so that a run may go on from a checkpoint there.
+        wanted, so that a run may go on from a checkpoint there. With `resume` a manifest that is
+        lost or damaged is made anew from the frames.
         """
         folder = Path(directory)
         fresh = _new_manifest(folder, scene, digest, device, fps, compression)
         fresh.branch = branch
         cache = cls(folder, fresh, first)
-        old = _previous(folder, fresh, overwrite)
+        old = _previous(folder, fresh, overwrite, resume)
         covered = None
         if old is not None and resume and _same_scene(old, fresh):
             # The digest stays the one the frames and checkpoints on disk carry.
@@ -158,16 +159,9 @@ class Cache:
         """
         folder = Path(directory)
         manifest = _new_manifest(folder, scene, digest, device, fps, compression)
-        cache = cls(folder, manifest)
-        digests = {manifest.digest, *shared}
-        for path in sorted((folder / "frames").glob("frame_*.npz")):
-            with suppress(CacheError), explained(path):
-                entry, channels = _entry_from_file(path, digests)
-                if cache.frame_path(entry.frame) == path:
-                    manifest.channels.update(channels)
-                    manifest.frames[entry.frame] = entry
+        take_frames(folder, manifest, {manifest.digest, *shared})
         write_manifest(folder, manifest)
-        return cache
+        return cls(folder, manifest)
 
     def is_of(self, scene: Mapping[str, Any], digest: str) -> bool:
         """Whether `create` would take this for a cache of the scene."""
@@ -291,7 +285,8 @@ class Cache:
             }
 
     def verify(self, frames: Iterable[int] | None = None, finite: bool = False) -> list[str]:
-        """Read frames (default: all, and checkpoints), one at a time; one sentence per problem.
+        """Read frames (default: all, checkpoints and solids), one at a time; one sentence per
+        problem.
 
         `finite`: nan and inf are problems too.
         """
@@ -313,7 +308,51 @@ class Cache:
                 self._read_checkpoint(frame)
             except CacheError as error:
                 problems.append(str(error))
-        return problems
+        return problems + (self._solid_problems() if frames is None else [])
+
+    def _solid_problems(self) -> list[str]:
+        """Meshes of solids that are damaged; if none is, those that frames tell of and lack."""
+        files, problems = solid_files(self.directory / "solids"), []
+        name_of: dict[tuple[int, int | None, int | None], str] = {}
+        for key in files:
+            try:
+                name_of[key] = _read_solid(self.solid_path(*key))[0]
+            except CacheError as error:
+                problems.append(str(error))
+        if problems:
+            return problems
+        lost: dict[str, int] = {}  # the first frame of each
+        for frame, entry in sorted(self.manifest.frames.items()):
+            there = {
+                name_of[index, own, end]
+                for index, own, end in files
+                if own is None and (end is None or end >= frame)
+            }
+            for name in (entry.report.get("poses") or {}).keys() - there:
+                lost.setdefault(f"the mesh of {name!r}", frame)
+        for index in {index for index, own, _ in files if own is not None}:
+            for frame in self._lacking({own for k, own, _ in files if k == index}):
+                lost.setdefault(self.solid_path(index, frame).name, frame)
+        return [
+            f"{self.directory / 'solids'}: {what} is missing, frame {frame} has it. Restore it "
+            "from a copy, or simulate again; particles are not affected."
+            for what, frame in sorted(lost.items(), key=lambda item: item[1])
+        ]
+
+    def _lacking(self, own: set[int | None]) -> list[int]:
+        """Frames that lack the mesh of a solid that deforms: a branch's own all have it, those it
+        shares if there is one before and one after."""
+        known = {frame for frame in own if frame is not None}
+        branch = self.manifest.branch
+        start = branch.frame if branch else -FRAME_LIMIT - 1
+        shared = {frame for frame in known if frame <= start}
+        mine = known - shared
+        return [
+            frame
+            for frame in self.frames()
+            if frame not in known
+            and (bool(mine) if frame > start else min(shared, default=frame) < frame < max(known))
+        ]
 
     def cut_short(self) -> list[str]:
         """One sentence per frame whose file is missing or has another size; reads none of them."""
@@ -418,7 +457,7 @@ class Cache:
 
     def checkpoints(self) -> list[int]:
         """Frames with a checkpoint, not yet examined."""
-        return _numbered(self.directory / "checkpoints", "checkpoint")
+        return numbered(self.directory / "checkpoints", "checkpoint")
 
     def read_checkpoint(self, frame: int | None = None) -> Checkpoint | None:
         """Frame, arrays and meta of a checkpoint.
@@ -453,7 +492,7 @@ class Cache:
             if (header["frame"], header["scene_digest"]) != (frame, self.manifest.digest):
                 raise Damaged("belongs to another frame or scene")
             table = header["arrays"]
-            arrays = {name: pack.array(name, _layout(item)) for name, item in table.items()}
+            arrays = {name: pack.array(name, layout_of(item)) for name, item in table.items()}
             return arrays, dict(header["meta"])
 
     # ---- solids
@@ -488,22 +527,7 @@ class Cache:
     def read_solid(self, index: int, frame: int) -> tuple[str, Array, Array, bool]:
         """Name, vertices (n, 3), triangles (m, 3) at a frame, and whether it deforms."""
         path = self._solid_at(index, frame)
-        deforms = path == self.solid_path(index, frame)
-        with explained(path), Pack(path) as pack:
-            header = pack.header()
-            if header["format"] != "runnel-solid":
-                raise Damaged("is no solid")
-            vertices, triangles = (
-                pack.array(name, _layout(header["arrays"][name]))
-                for name in ("vertices", "triangles")
-            )
-            if vertices.shape[1:] != (3,) or triangles.shape[1:] != (3,):
-                raise Damaged("holds a mesh of another shape")
-            if triangles.dtype.kind != "i" or not np.isfinite(vertices).all():
-                raise Damaged("holds no proper mesh")
-            if len(triangles) and not 0 <= triangles.min() <= triangles.max() < len(vertices):
-                raise Damaged("holds triangles of vertices that are not there")
-            return text(header, "name"), vertices, triangles, deforms
+        return *_read_solid(path), path == self.solid_path(index, frame)
 
     def share_solids(self, parent: Cache, frame: int) -> None:
         """Let the frames up to `frame` have the solids that the parent has there."""
@@ -540,7 +564,7 @@ class Cache:
         return self.directory / "solids" / f"solid_{index:03d}{number}.npz"
 
     def frame_path(self, frame: int) -> Path:
-        return self.directory / "frames" / f"frame_{frame:06d}.npz"
+        return frame_path(self.directory, frame)
 
     def checkpoint_path(self, frame: int) -> Path:
         return self.directory / "checkpoints" / f"checkpoint_{frame:06d}.npz"
@@ -566,7 +590,7 @@ class Cache:
 
     def _remove_unlisted(self, last: int | None) -> None:
         """Frames, and checkpoints after `last` (None: all), that are no longer ours to keep."""
-        for frame in _numbered(self.directory / "frames", "frame"):
+        for frame in numbered(self.directory / "frames", "frame"):
             if frame not in self.manifest.frames:
                 remove(self.frame_path(frame))
         for frame in self.checkpoints():
@@ -607,16 +631,26 @@ def _own_version() -> str:
         return "unknown"
 
 
-def _previous(folder: Path, fresh: Manifest, overwrite: bool) -> Manifest | None:
+def _previous(folder: Path, fresh: Manifest, overwrite: bool, resume: bool) -> Manifest | None:
     """Manifest already in the folder; refuses to give up frames of another scene."""
-    if not (folder / "manifest.json").exists():
+    listed = (folder / "manifest.json").exists()
+    if not listed and (overwrite or not numbered(folder / "frames", "frame")):
         return None
     try:
         old = read_manifest(folder)
-    except CacheError:
-        if overwrite:
+    except CacheError as error:
+        if resume:
+            old = dataclasses.replace(fresh, channels={}, frames={})
+            make_anew(folder, old)
+        elif overwrite:
             return None
-        raise
+        elif listed:
+            raise
+        else:
+            raise CacheError(
+                f"{folder}: holds frames, and no manifest.json. Go on after them with --resume, "
+                "choose another folder, or allow overwriting."
+            ) from error
     if not (overwrite or _same_scene(old, fresh)):
         name = old.scene.get("name", "unnamed")
         raise CacheError(
@@ -636,10 +670,23 @@ def _same_scene(old: Manifest, new: Manifest) -> bool:
     return old.digest == new.digest or story(old.scene) == story(new.scene)
 
 
-def _numbered(folder: Path, stem: str) -> list[int]:
-    """Numbers of the files `stem_000001.npz` in a folder; foreign names are left alone."""
-    found = (re.fullmatch(rf"{stem}_(-?\d{{5,8}})\.npz", path.name) for path in folder.glob("*"))
-    return sorted(int(match[1]) for match in found if match)
+def _read_solid(path: Path) -> tuple[str, Array, Array]:
+    """Name, vertices (n, 3), triangles (m, 3)."""
+    with explained(path), Pack(path) as pack:
+        header = pack.header()
+        if header["format"] != "runnel-solid":
+            raise Damaged("is no solid")
+        table = header["arrays"]
+        vertices, triangles = (
+            pack.array(name, layout_of(table[name])) for name in ("vertices", "triangles")
+        )
+        if vertices.shape[1:] != (3,) or triangles.shape[1:] != (3,):
+            raise Damaged("holds a mesh of another shape")
+        if triangles.dtype.kind != "i" or not np.isfinite(vertices).all():
+            raise Damaged("holds no proper mesh")
+        if len(triangles) and not 0 <= triangles.min() <= triangles.max() < len(vertices):
+            raise Damaged("holds triangles of vertices that are not there")
+        return text(header, "name"), vertices, triangles
 
 
 def solid_files(folder: Path) -> list[tuple[int, int | None, int | None]]:
@@ -701,29 +748,3 @@ def _not_finite(arrays: Mapping[str, Array]) -> list[str]:
                 f"{name!r} of particle {bad[0]} is not a finite number ({bad.size} particles)."
             )
     return problems
-
-
-def _layout(item: Any) -> Layout:
-    dtype = np.dtype(text(item, "dtype")).newbyteorder("<")
-    shape = tuple(item["shape"])
-    if dtype.kind not in "biuf" or not all(type(n) is int and n >= 0 for n in shape):
-        raise Damaged(f"declares an array of {dtype} {shape}")
-    return Layout(dtype, shape)
-
-
-def _entry_from_file(path: Path, digests: set[str]) -> tuple[FrameEntry, dict[str, Channel]]:
-    """Entry of a frame file that proves sound, from what it says about itself."""
-    with Pack(path) as pack:
-        header = pack.header()
-        if header["format"] != "runnel-frame" or header["scene_digest"] not in digests:
-            raise Damaged("belongs to another scene")
-        channels, sums = {}, {}
-        for name, item in header["arrays"].items():
-            layout = _layout(item)
-            pack.array(name, layout)
-            width = layout.shape[1] if len(layout.shape) == 2 else 1
-            item = {"dtype": layout.dtype.name, "width": width, "unit": header["units"][name]}
-            channels[name] = read_channel(name, item)
-            sums[name] = f"{pack.checksum(name, layout.dtype):08x}"
-        data = {**header, "bytes": path.stat().st_size, "checksums": sums}
-        return FrameEntry.from_json(data, channels), channels

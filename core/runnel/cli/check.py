@@ -30,7 +30,7 @@ from ..estimate import (
     scene_rate,
     warnings,
 )
-from ..pilot import Pilot, divided, fly, probe
+from ..pilot import Pilot, divided, fly, planned, probe
 from ..progress import Progress, duration
 from ..scene import Scene
 from ..simulation import Simulation
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.measure or needs_pilot(scene):
         pilot = fly(scene, info)
     if args.measure and pilot is not None:
-        rate = _measured_rate(scene, info, pilot)
+        rate, pilot = _measured(scene, info, pilot)
     cost = estimate(scene, rate, pilot)
     # A host asks for JSON from a folder of its own, which tells nothing unless it names another.
     folder = args.out or (None if args.json else ".")
@@ -107,12 +107,14 @@ def _room(cost: Estimate, folder: Path) -> list[str]:
     ]
 
 
-def _measured_rate(scene: Scene, info: DeviceInfo, pilot: Pilot) -> Rate:
+def _measured(scene: Scene, info: DeviceInfo, pilot: Pilot) -> tuple[Rate, Pilot]:
+    """Prices of this device, and what the scene's own first frames tell the pilot."""
     with tempfile.TemporaryDirectory(prefix="runnel-check-") as folder:
         keeper = _Keeper(Path(folder))
         with closing(keeper):
             probed = probe(scene, info, keeper.keep)
-    return scene_rate(scene, measured(info, scene.output.channels), pilot, probed)
+    rate = scene_rate(scene, measured(info, scene.output.channels), pilot, probed)
+    return rate, planned(scene, pilot, probed)
 
 
 class _Keeper:

@@ -155,9 +155,12 @@ def run(args: argparse.Namespace) -> int:
             return INTERRUPTED
         progress.stage("preparing colliders and sources")
         with Simulation(scene, info, memory_limit=limit) as sim:
+            lost = args.resume and not _readable(args.out)
             cache = _open_cache(args, scene, sim, branch, first)
             with RunLog(cache.directory / LOG_NAME, progress) as log:
                 log.begin(sys.argv[1:], scene, sim, info)
+                if lost and branch is None and cache.frames():
+                    progress.say(f"{args.out}: lost manifest made anew from the sound frames")
                 if state is not None:
                     restore(sim, state, str(args.branch))
                     cache.write_checkpoint(sim.frame, *sim.state())
@@ -243,6 +246,13 @@ def _open_cache(
     if branch:
         return Cache.branch(args.out, branch.parent, branch.frame, story, **settings)
     return Cache.create(args.out, story, resume=args.resume, **settings)
+
+
+def _readable(folder: str) -> bool:
+    with suppress(CacheError):
+        Cache.open(folder)
+        return True
+    return False
 
 
 def _check_numbers(args: argparse.Namespace) -> None:

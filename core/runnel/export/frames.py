@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ..cache import Cache
 from ..errors import RunnelError
-from ..surface import Mesh
+from ..preview.coloring import colors_of
+from ..surface import Mesh, needs_colors
 from .options import SIZED, ExportOptions
 from .solids import Solid, find_solids
 from .surfaces import find_surfaces
@@ -144,14 +145,15 @@ def read_frame(cache: Cache, number: int, options: ExportOptions, shot: Shot) ->
         sized = options.format in SIZED and "radius" in cache.entry(number).checksums
         size = ("radius",) if sized else ()
         names = list(dict.fromkeys(("position", *size, *options.channels)))
-    arrays = cache.read(number, names)
+    arrays = _read(cache, number, names)
     if "position" not in arrays:
         raise RunnelError(
             f"{cache.directory}: frame {number} has no channel 'position', without which nothing "
             "can be exported. Add it to [output] channels and simulate again."
         )
     turn = turning(_scene_up(cache), shot.up)
-    units = {name: cache.channels[name].unit for name in arrays}
+    table = cache.channels
+    units = {name: table[name].unit if name in table else "" for name in arrays}
     report = cache.entry(number).report
     time = report.get("time")
     if not isinstance(time, int | float):
@@ -167,6 +169,15 @@ def read_frame(cache: Cache, number: int, options: ExportOptions, shot: Shot) ->
         surfaces={name: _convert_mesh(mesh, turn, shot.scale) for name, mesh in surfaces.items()},
         solids=solids,
     )
+
+
+def _read(cache: Cache, number: int, names: list[str] | None) -> dict[str, Array]:
+    have = cache.entry(number).checksums
+    if names is None or not needs_colors(names, have):
+        return cache.read(number, names)
+    arrays = cache.read(number, [name for name in names if name != "color"])
+    phase = arrays["phase"] if "phase" in arrays else cache.read(number, ["phase"])["phase"]
+    return {**arrays, "color": colors_of(cache.scene, phase).astype(np.float32)}
 
 
 def turning(source: str, target: str) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from ..cache import Cache
 from ..errors import MeshError, RunnelError
 from ..mesh_formats import READERS, ply_values
 from ..meshes import MAX_BYTES
-from ..surface import PLY_NAMES, Mesh
+from ..surface import PLY_NAMES, Mesh, origin
 
+_ORIGIN = re.compile(rb"runnel frame -?\d+ positions [0-9a-f]{8}")
 _PART = re.compile(r"(.+)_(\d+)")  # of a channel with several numbers
 _BYTES = re.compile(rb"^property[ \t]+(uchar|uint8)[ \t]+red\s", re.MULTILINE)
 
@@ -27,6 +29,7 @@ def find_surfaces(cache: Cache, number: int) -> dict[str, Mesh]:
         for path in sorted(folder.glob(f"surface*_{number:06d}{suffix}")):
             name = path.stem[: -len(f"_{number:06d}")]
             if name not in found:
+                _check_origin(path, cache, number)
                 found[name] = read_surface(path)
     if not found:
         raise RunnelError(
@@ -34,6 +37,17 @@ def find_surfaces(cache: Cache, number: int) -> dict[str, Mesh]:
             f"runnel mesh {cache.directory}"
         )
     return found
+
+
+def _check_origin(path: Path, cache: Cache, number: int) -> None:
+    """Refuse a surface of particles that the cache no longer has."""
+    with suppress(OSError), open(path, "rb") as file:
+        said = _ORIGIN.search(file.read(200).split(b"end_header")[0])
+        if said and said[0].decode() != origin(cache, number):
+            raise RunnelError(
+                f"{path}: is of another simulation than frame {number} is now. Make it anew with: "
+                f"runnel mesh {cache.directory}"
+            )
 
 
 def read_surface(path: Path) -> Mesh:

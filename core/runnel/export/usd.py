@@ -5,6 +5,8 @@ Each frame's file stands alone too. usd-core is the extra `usd`; inside a host i
 
 from __future__ import annotations
 
+import errno
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,9 +79,9 @@ class UsdWriter:
             try:
                 done = stage.GetRootLayer().Export(str(aside))
             except self.pxr.Tf.ErrorException as error:
-                raise RunnelError(f"{path}: cannot be written: {error}") from None
+                raise OSError(errno.EIO, _reason(error)) from None
             if not done:
-                raise RunnelError(f"{path}: cannot be written.")
+                raise OSError(errno.EIO, "USD does not say why")
 
     def _new_stage(self, suffix: str, first: int, last: int) -> Any:
         pxr = self.pxr
@@ -255,6 +257,12 @@ class UsdWriter:
             for name, (type_name, elements) in attributes.items():
                 self._attribute(prim, name, type_name, elements)
         return stage.GetRootLayer()
+
+
+def _reason(error: Exception) -> str:
+    """The first of USD's errors, without the place in its source: the others follow from it."""
+    found = re.search(r": '(.*)'$", str(error), re.MULTILINE)
+    return found[1] if found else str(error).strip()
 
 
 def _in_order(channels: dict[str, Array]) -> dict[str, Array]:

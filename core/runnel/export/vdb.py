@@ -11,6 +11,7 @@ import numpy as np
 from ..cache import path_aside
 from ..errors import RunnelError
 from ..fields.vdb import openvdb
+from ..fields.vdb_probe import check_written
 from .frames import Frame, Shot
 from .volumes import Array, Volumes, volumes_of
 
@@ -57,6 +58,7 @@ def write_volumes(
     with path_aside(path) as aside:
         try:
             openvdb().write(str(aside), grids=grids, metadata=metadata)
+            check_written(aside)
         except RuntimeError as error:
             raise RunnelError(f"{path}: cannot be written: {error}") from None
 

@@ -24,7 +24,7 @@ from ..meshes import Mesh
 from .grid import MEMORY, MODES, FieldSettings, Mode, SparseField, side_entry
 from .rasterize import field_of_mesh
 from .sample import LEAF
-from .vdb_probe import probe
+from .vdb_probe import check_written, probe
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -122,6 +122,7 @@ def write_vdb(path: str | Path, field: SparseField, name: str = "surface") -> No
     aside = path.with_name(f".{path.name}.part")
     try:
         module.write(str(aside), grids=grids)
+        check_written(aside)
         aside.replace(path)
     except (OSError, RuntimeError) as error:
         aside.unlink(missing_ok=True)

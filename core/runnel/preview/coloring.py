@@ -51,6 +51,15 @@ def fluid_colors(scene: Mapping[str, Any]) -> list[tuple[str, tuple[float, float
     return result
 
 
+def colors_of(scene: Mapping[str, Any], phase: NDArray[Any]) -> Floats:
+    """Linear rgb (n, 3) of particles by their fluids."""
+    colors = [color for _, color in fluid_colors(scene)] or [PALETTE[0]]
+    while len(colors) <= phase.max(initial=0) and len(colors) < 256:
+        colors.append(PALETTE[len(colors) % len(PALETTE)])
+    found: Floats = to_linear(colors)[np.clip(phase.astype(np.int64), 0, len(colors) - 1)]
+    return found
+
+
 def values_of(arrays: Channels, name: str) -> Floats:
     """One number per particle: the channel, or the length of its vectors."""
     channel = "velocity" if name == "speed" else name
@@ -84,14 +93,9 @@ def particle_colors(
 ) -> tuple[Floats, Legend]:
     """Linear rgb (n, 3), and what to print beside it."""
     if options.color == "phase":
-        count = len(arrays["position"])
         names = fluid_colors(scene)
-        colors = [color for _, color in names] or [PALETTE[0]]
-        phase = np.asarray(arrays.get("phase", np.zeros(count)), dtype=np.int64)
-        while len(colors) <= phase.max(initial=0) and len(colors) < 256:
-            colors.append(PALETTE[len(colors) % len(PALETTE)])
-        chosen = to_linear(colors)[np.clip(phase, 0, len(colors) - 1)]
-        return chosen, Legend(names=tuple(names) if len(names) > 1 else ())
+        phase = np.asarray(arrays.get("phase", np.zeros(len(arrays["position"]))))
+        return colors_of(scene, phase), Legend(names=tuple(names) if len(names) > 1 else ())
     values = values_of(arrays, options.color)
     low, high = options.range or value_range([values])
     colormap = options.colormap

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,18 @@ def pillow() -> Any:
     return images, ImageDraw, ImageFont
 
 
+_FONTS = ("DejaVuSans.ttf", "arial.ttf", "Arial.ttf", "Arial Unicode.ttf")
+
+
+def _font(fonts: Any, size: int, texts: str) -> Any:
+    """Pillow's own font, which has the letters of English only; for others one of the system's."""
+    if not texts.isascii():
+        for name in _FONTS:
+            with suppress(OSError):
+                return fonts.truetype(name, size)
+    return fonts.load_default(size)
+
+
 def annotate(image: Image, text: str, legend: Legend, background: str, size: int = 0) -> Image:
     """Picture with a line of text at the lower left and a legend at the lower right.
 
@@ -38,7 +51,8 @@ def annotate(image: Image, text: str, legend: Legend, background: str, size: int
     height, width = image.shape[:2]
     size = size or max(int(height / 42), 12)
     picture = images.fromarray(image)
-    draw, font = draws.Draw(picture), fonts.load_default(size)
+    words = text + "".join(name for name, _ in legend.names)
+    draw, font = draws.Draw(picture), _font(fonts, size, words)
     ink = _INK[background]
     margin = size * 1.4
     draw.text((margin, height - margin), text, fill=ink, font=font, anchor="ls")

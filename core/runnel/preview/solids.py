@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import RunnelError
 from ..meshes import Mesh
 from ..motion import Motion, Pose
 from ..params import Keyframe, Vec3
@@ -34,6 +35,9 @@ class _Placed:
     rotation: Vec3
     scale: float
     motion: tuple[Keyframe, ...]
+
+
+_FAR = 1e9  # [m]
 
 
 @dataclass
@@ -62,6 +66,7 @@ def gather(
     planes, bottoms = [], []
     for collider in scene.get("collider", ()):
         pose, name = _pose(collider, frame), collider.get("name", "")
+        _check_place(pose, name)
         for kind, shape in collider.get("shape", {}).items():
             if kind == "plane":
                 planes += _plane(props, shape, pose, up, bounds)
@@ -88,6 +93,16 @@ def gather(
         lowest, slack = bounds[0][up], 0.05 * (bounds[1][up] - bounds[0][up])
         props.floor = min(bottoms) if lowest > min(bottoms) - slack else float(lowest)
     return props
+
+
+def _check_place(pose: Pose, name: str) -> None:
+    """Where a body is comes from a file; rays that miss numbers would never end."""
+    numbers = np.concatenate([pose.rotation.ravel(), pose.translation, [pose.scale]])
+    if not (np.abs(numbers) < _FAR).all():
+        raise RunnelError(
+            f"collider {name!r} has no place that could be drawn: its numbers in the cache are not "
+            "finite, or absurd. `runnel info` tells whether the cache is as it was written."
+        )
 
 
 def with_bodies(
@@ -118,8 +133,9 @@ def _pose(collider: Mapping[str, Any], frame: float) -> Pose:
     if moved is not None:
         start = _pose({**collider, "moved": None}, moved["since"])
         turn = _matrix(np.array(moved["rotation"], float))
-        translation = turn @ start.translation + np.array(moved["translation"], float)
-        return Pose(turn @ start.rotation, translation, start.scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            translation = turn @ start.translation + np.array(moved["translation"], float)
+            return Pose(turn @ start.rotation, translation, start.scale)
     keys = [
         Keyframe(
             frame=float(key["frame"]),
@@ -141,7 +157,8 @@ def _matrix(q: Array) -> Array:
     """Of a quaternion w, x, y, z: 1 + 2 w [v] + 2 [v]^2."""
     w, (x, y, z) = q[0], q[1:]
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    turn: Array = np.eye(3) + 2 * w * cross + 2 * cross @ cross
+    with np.errstate(over="ignore", invalid="ignore"):  # _check_place refuses it
+        turn: Array = np.eye(3) + 2 * w * cross + 2 * cross @ cross
     return turn
 
 

@@ -21,6 +21,7 @@ from runnel.export.geometry import Geometry
 from runnel.export.vdb import write_volumes
 from runnel.fields.flow import SCALE
 from runnel.fields.vdb import available, openvdb, read_grids
+from runnel.fields.vdb_probe import check_written
 
 from .geometry import Array, point_values, positions
 
@@ -66,6 +67,7 @@ def write_level_set(path: Path, geo: hou.Geometry, time_scale: float) -> None:
         if str(grid.valueTypeName).startswith("vec3"):
             grid[SCALE] = 1.0 / time_scale
     openvdb().write(str(path), grids=grids)
+    check_written(path)
 
 
 # --- velocity fields ------------------------------------------------------------------------------
