@@ -14,6 +14,29 @@ inline void add_load(__global float *sums, __global const float *b, float3 x, fl
     sums[5] += weight * ABSOLUTE(t.z);
 }
 
+// Bits of the bodies that some particle of begin..end may be within h of: `near` knows them for a whole step, with room to spare.
+inline uint bodies_close(
+    __global const float *solids, uint solid_count, uint near, __global const float4 *xp_in, __global const float4 *material_in, uint begin, uint end)
+{
+    float3 low = (float3)(3e38f), high = (float3)(-3e38f);
+    float reach = 0.0f;
+    for (uint i = begin; i < end; ++i) {
+        const float3 x = xp_in[i].xyz;
+        low = (float3)(MIN(low.x, x.x), MIN(low.y, x.y), MIN(low.z, x.z));
+        high = (float3)(MAX(high.x, x.x), MAX(high.y, x.y), MAX(high.z, x.z));
+        reach = MAX(reach, material_in[i].x);
+    }
+    const float3 centre = 0.5f * (low + high);
+    reach = 1.0001f * (reach + 0.5f * length3(high - low));
+    uint close = 0;
+    for (uint s = 0; s < solid_count; ++s) {
+        __global const float *row = solids + s * SOLID_COLUMNS;
+        if (!IS_NEAR(near, s) || BODY_OF(row) < 0 || is_beyond(row, centre, reach)) continue;
+        if (solid_clearance(row, centre) < reach) close |= NEAR_BIT(s);
+    }
+    return close;
+}
+
 // What the fluid at x* can push each body by: volume times gradient (pressure), mass times normal (contact).
 __kernel void weigh_bodies(
     __global const float8 *fluids_in, __global const float4 *wall_in, __global const float4 *material_in,
@@ -30,13 +53,15 @@ __kernel void weigh_bodies(
     for (uint c = begin; c < end; ++c) {
         const uint near = near_in[c] & ~TWIN_BIT;
         if (!(near & body_bits)) continue;
+        const uint close = bodies_close(solids, solid_count, near, xp_in, material_in, CLUSTER * c, MIN(CLUSTER * (c + 1), count));
+        if (!close) continue;
         for (uint i = CLUSTER * c; i < CLUSTER * (c + 1) && i < count; ++i) {
             const float3 x = xp_in[i].xyz;
             const float h = material_in[i].x, volume = material_in[i].y;
             int felt = 0;
             for (uint s = 0; s < solid_count; ++s) {
                 __global const float *row = solids + s * SOLID_COLUMNS;
-                if (!IS_NEAR(near, s) || BODY_OF(row) < 0 || is_beyond(row, x, h)) continue;
+                if (!IS_NEAR(close, s) || BODY_OF(row) < 0 || is_beyond(row, x, h)) continue;
                 float3 n;
                 if (solid_distance(row, x, &n) >= h) continue;
                 const uint body = (uint)BODY_OF(row);

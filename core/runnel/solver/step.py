@@ -6,12 +6,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import FEW, Array, Backend, Contributions, Current, Rim, Surroundings, Survey
+from ..backends.base import (
+    FEW,
+    Array,
+    Backend,
+    Contributions,
+    Current,
+    Later,
+    Rim,
+    Sums,
+    Surroundings,
+    Survey,
+)
 from .acceleration import MARGIN, Plan, cycles, weights
 from .model import Model
 
@@ -58,11 +69,8 @@ class Bodies(Protocol):
     def weigh(self, loads: NDArray[np.float64], film_scale: float) -> None:
         """Take in what Backend.weigh_bodies gave."""
 
-    def push(self, sums: NDArray[np.float64]) -> None:
-        """Take in Backend.reactions after a correction."""
-
     def strike(self, momentum: NDArray[np.float64]) -> None:
-        """Take in Backend.reactions after a change of velocities."""
+        """Take in Backend.reactions, as momentum."""
 
     def arrive(self) -> None:
         """Corrections are done."""
@@ -184,15 +192,15 @@ def step(
         if fields.held is not None:
             backend.hold(*fields.held)
         backend.stop_at_solids()
-    coupling.strike()
+        told = coupling.ask()
+    coupling.strike(told)
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
-    coupling.weigh()
     judge = _solve_density(backend, model, fields, plan, limits, coupling, report)  # 8-19
     with watch.stage("velocities"):  # 21
         coupling.arrive()
         backend.update_velocities()
-    coupling.strike()
+        told = coupling.ask()
     if model.viscosity_passes:
         with watch.stage("viscosity"):  # 22
             backend.apply_viscosity()
@@ -200,25 +208,39 @@ def step(
         with watch.stage("vorticity"):  # 22
             backend.compute_vorticity()
             backend.apply_confinement()
-    coupling.finish()
     if fields.held is not None:
         backend.hold(*fields.held)
     with watch.stage("remove"):
         if fields.removes:
             backend.remove(fields.sinks, fields.low, fields.high, fields.end, fields.sink_fields)
         report.survey = backend.survey()
+    coupling.finish(told)
     judge()
     return report
 
 
+class Told(NamedTuple):
+    """What bodies get of a pass, asked for but perhaps not there yet."""
+
+    sums: Later[Sums]
+    given: Later[Contributions] | None  # to deformable ones
+    pressing: Later[Sums] | None  # multipliers that films depend on
+
+
 class _Coupling:
-    """Hands pushes to the bodies and their poses back to the passes; nothing without bodies."""
+    """Hands pushes to the bodies and their poses back to the passes; nothing without bodies.
+
+    Clusters near bodies go ahead of the others in a correction, and after them in the first look
+    at pressures: so the host works while the device does.
+    """
 
     def __init__(
         self, backend: Backend, model: Model, fields: Fields, dt: float, watch: Stopwatch
     ) -> None:
         self._backend, self._fields, self.watch = backend, fields, watch
         self._bodies, self._soft, self._dt = fields.bodies, fields.deformables, dt
+        self._any = self._bodies is not None or self._soft is not None
+        self._weighed = not self._any
         # The weights of iterations are safe up to this eigenvalue: bodies need not stay below 1.
         self._bold = MARGIN * model.calibration.largest_eigenvalue
         self._slope = np.asarray(model.calibration.wall_slope, np.float64)
@@ -243,48 +265,68 @@ class _Coupling:
         if tables:
             self._backend.set_bodies(np.concatenate(tables))
 
-    def finish(self) -> None:
-        if self._bodies is not None:
-            self._bodies.finish()
-
-    def weigh(self) -> None:
-        if self._bodies is None and self._soft is None:
+    def compute_pressure(self, momentum: float, gain: float, to_come: float) -> None:
+        backend = self._backend
+        if self._weighed:
+            backend.compute_pressure(momentum, gain, to_come)
             return
-        with self.watch.stage("bodies"):
-            if self._bodies is not None:
-                self._soak()
-                loads = self._rigid(self._backend.weigh_bodies())
-                loads[:, :6] /= self._bold
-                self._bodies.weigh(loads, 0.5 / (self._per_pressure * self._bold))
-            if self._soft is not None:
-                around = self._backend.surroundings(self._soft.first)
-                self._soft.weigh(around, self._slope, self._bold)
-                self.place()
-            elif len(self._rim):
-                self.place()
-            else:
-                self._set_table()  # nothing has moved
+        loads = self._soak_and_weigh()
+        backend.compute_pressure(momentum, gain, to_come, at_bodies=False)
+        self._yield(loads)
+        backend.compute_pressure(momentum, gain, to_come, at_bodies=True)
 
-    def _soak(self) -> None:
-        """Films of water where bodies lie flush."""
-        assert self._bodies is not None
+    def _soak_and_weigh(self) -> Later[Sums] | None:
+        """Films of water where bodies lie flush, and what the fluid around can push by."""
+        if self._bodies is None:
+            return None
         flush = self._bodies.flush
         if len(flush):
             self._rim = self._bodies.soak(self._backend.rim(flush))
+        return self._backend.weigh_bodies()
 
-    def _press(self, sums: NDArray[np.float64]) -> None:
-        """Add what films give the bodies."""
-        assert self._bodies is not None
-        pushing = np.maximum(-self._backend.multipliers(self._rim), 0.0)
-        sums += self._bodies.press(pushing / self._per_pressure)
+    def _yield(self, asked: Later[Sums] | None) -> None:
+        """Tell the passes by how much bodies yield to that."""
+        self._weighed = True
+        if self._bodies is not None and asked is not None:
+            loads = self._rigid(asked())
+            loads[:, :6] /= self._bold
+            self._bodies.weigh(loads, 0.5 / (self._per_pressure * self._bold))
+        if self._soft is not None:
+            around = self._backend.surroundings(self._soft.first)
+            self._soft.weigh(around, self._slope, self._bold)
+            self.place()
+        elif len(self._rim):
+            self.place()
+        else:
+            self._set_table()  # nothing has moved
 
-    def push(self) -> None:
-        """Back to bodies what corrections did."""
-        self._give(self._dt, None if self._bodies is None else self._bodies.push, films=True)
+    def correct_positions(self, first: bool) -> None:
+        """And give bodies what that did to them."""
+        backend = self._backend
+        if not self._any:
+            backend.correct_positions(first)
+            return
+        backend.correct_positions(first, at_bodies=True)
+        told = self.ask(films=True)
+        backend.correct_positions(first, at_bodies=False)
+        if self._give(told, self._dt):  # the table stays: pushes do not change it
+            self._place_solids()
 
-    def strike(self) -> None:
-        """Back to bodies what changes of velocities did."""
-        self._give(1.0, None if self._bodies is None else self._bodies.strike)
+    def ask(self, films: bool = False) -> Told | None:
+        """For what bodies get of the last pass."""
+        if not self._any:
+            return None
+        given = self._backend.contributions(self._soft.first) if self._soft is not None else None
+        wet = films and len(self._rim) > 0
+        pressing = self._backend.multipliers(self._rim) if wet else None
+        return Told(self._backend.reactions(), given, pressing)
+
+    def strike(self, told: Told | None) -> None:
+        """Changes of velocities back to bodies."""
+        if told is not None:
+            with self.watch.stage("bodies"):
+                if self._give(told, 1.0):
+                    self._place_solids()
 
     def arrive(self) -> None:
         if self._soft is not None:
@@ -293,28 +335,35 @@ class _Coupling:
             self._bodies.arrive()
             self._set_table()
 
-    def _rigid(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def finish(self, told: Told | None) -> None:
+        """The step is done, but for the last changes of velocities: solids are placed anew by the
+        next one."""
+        if told is not None:
+            with self.watch.stage("bodies"):
+                self._give(told, 1.0)
+        if self._bodies is not None:
+            self._bodies.finish()
+
+    def _rigid(self, sums: Sums) -> Sums:
         return sums if self._soft is None else sums[: self._soft.first]
 
-    def _give(
-        self, dt: float, take: Callable[[NDArray[np.float64]], None] | None, films: bool = False
-    ) -> None:
-        if self._bodies is None and self._soft is None:
-            return
-        with self.watch.stage("bodies"):
-            moved = False
-            if self._soft is not None:
-                found = self._backend.contributions(self._soft.first)
-                moved = self._soft.take(found._replace(given=found.given / dt))
-            if take is not None:
-                sums = self._rigid(self._backend.reactions())
-                if films and len(self._rim):
-                    self._press(sums)
-                if sums.any():
-                    take(sums)
-                    moved = True
-            if moved:  # the table stays: pushes do not change it
-                self._place_solids()
+    def _give(self, told: Told | None, dt: float) -> bool:
+        """Whether anything came back: way times mass over dt, or with dt 1 momentum."""
+        moved = False
+        if told is None:
+            return moved
+        if self._soft is not None and told.given is not None:
+            found = told.given()
+            moved = self._soft.take(found._replace(given=found.given / dt))
+        if self._bodies is not None:
+            sums = self._rigid(told.sums())
+            if told.pressing is not None:
+                pushing = np.maximum(-told.pressing(), 0.0)
+                sums += self._bodies.press(pushing / self._per_pressure)
+            if sums.any():
+                self._bodies.strike(sums / dt)
+                moved = True
+        return moved
 
 
 def _solve_density(
@@ -338,7 +387,7 @@ def _solve_density(
             begins = k == 0
             to_come = 0.0 if fields.coarse is None else 1 - k / length
             with watch.stage("pressure"):
-                backend.compute_pressure(momentum, gain, 0.0 if begins else to_come)
+                coupling.compute_pressure(momentum, gain, 0.0 if begins else to_come)
                 if begins and report.iterations:  # a cycle begins: is it needed?
                     backend.measure_error()
                     report.density_error_avg, report.density_error_max = backend.density_error()
@@ -348,8 +397,7 @@ def _solve_density(
                 with watch.stage("long waves"):
                     hard_pressed |= backend.add_coarse(fields.coarse, length) > FEW
             with watch.stage("correction"):
-                backend.correct_positions(first=report.iterations == 0)
-            coupling.push()
+                coupling.correct_positions(first=report.iterations == 0)
             report.iterations += 1
         else:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,11 @@ class OpenCLBackend(Coupling):
             [h, (2 * h / self.model.calibration.support) ** self.model.calibration.dimensions], f32
         )
 
+    @property
+    def _shortest_way(self) -> float:
+        """In a step, that a particle may pass a solid by [m]."""
+        return min(self._radii, default=0.0) / self.model.calibration.support
+
     # ---- the passes ------------------------------------------------------------------------------
 
     def _place_reach(self) -> None:
@@ -120,6 +126,7 @@ class OpenCLBackend(Coupling):
         self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > 0)})
 
     def follow(self, currents: Sequence[Current], dt: float) -> None:
+        self._fastest = math.inf
         needed = {id(f): f for c in currents for f in (c.before, c.after)}
         for number in self._flows.keys() - needed.keys():
             del self._buffers[f"flow {number}"]
@@ -148,7 +155,9 @@ class OpenCLBackend(Coupling):
         self._dt = dt
         self._stopped = self._corrected = False
         self._tension = tension_strength(dt)
-        self._rest_speed = 2 * dt * float(np.linalg.norm(gravity))
+        pull = dt * float(np.linalg.norm(gravity))
+        self._rest_speed = 2 * pull
+        self._fastest = math.inf if len(forces) else self._fastest + pull
         if len(forces):
             self._buffers["forces"] = self._upload(forces.astype(np.float32))
         g = np.append(gravity, 0).astype(np.float32)
@@ -167,6 +176,9 @@ class OpenCLBackend(Coupling):
         self._acted = 0, True
         if not self._passable or self._dt <= 0:
             return
+        fastest = fastest_point(*self._given)
+        if 1.0001 * self._dt * (self._fastest + fastest) <= self._shortest_way:
+            return  # the pass would find that no particle is fast
         self._stopped = True
         self._acted, self._around = (1, True), None
         self._run(
@@ -179,7 +191,7 @@ class OpenCLBackend(Coupling):
             *self._of_bodies("bodies back near"),
             u32(self._rows),
             f32(self._dt),
-            f32(fastest_point(*self._given)),
+            f32(fastest),
         )
 
     def find_neighbors(self) -> None:
@@ -361,7 +373,9 @@ class OpenCLBackend(Coupling):
                 program, "clear_rows", self._slots + 1, *self._take("rows used"), u32(self._slots)
             )
 
-    def compute_pressure(self, momentum: float, gain: float, to_come: float = 0.0) -> None:
+    def compute_pressure(
+        self, momentum: float, gain: float, to_come: float = 0.0, at_bodies: bool | None = None
+    ) -> None:
         b, weights = self._buffers, np.array([momentum, gain], f32)
         self._run_lanes(
             "compute_pressure",
@@ -373,7 +387,7 @@ class OpenCLBackend(Coupling):
             u32(self._solid_count),
             u32(self._field_bits),
             u32(self._known_bits),
-            *self._of_bodies("bodies"),
+            *self._of_bodies("bodies", u32(self._body_bits), self._half(at_bodies)),
             u32(self._rows),
             weights,
             f32(ATTRACTION_SHARE * self._tension),
@@ -414,8 +428,10 @@ class OpenCLBackend(Coupling):
         rows = self._fetch("compression", np.float32, 2, self.tiles).astype(np.float64)
         return float(rows[:, 0].sum() / self._rows), float(rows[:, 1].max())
 
-    def correct_positions(self, first: bool = True) -> None:
+    def correct_positions(self, first: bool = True, at_bodies: bool | None = None) -> None:
         b = self._buffers
+        if at_bodies is False:  # the other half has swapped them
+            b["xp"], b["xp2"] = b["xp2"], b["xp"]
         self._run_lanes(
             "correct_positions",
             *self._take("fluids wall reach"),
@@ -427,6 +443,7 @@ class OpenCLBackend(Coupling):
             u32(self._telling),
             u32(self._known_bits),
             *self._of_bodies("bodies back key key2", u32(self.capacity), u32(self._body_bits)),
+            *self._of_bodies("", self._half(at_bodies)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
             u32(first),
@@ -536,7 +553,7 @@ class OpenCLBackend(Coupling):
         bad = int(rows[:, 1].min())
         self.count = self._rows - int(rows[:, 2].sum())
         self._living = None
-        fastest = float(np.sqrt(rows[:, 0].view(np.float32).max()))
+        self._fastest = fastest = float(np.sqrt(rows[:, 0].view(np.float32).max()))
         return Survey(
             max_speed=fastest,
             bulk_speed=bulk_speed(speeds, fastest),
@@ -547,6 +564,7 @@ class OpenCLBackend(Coupling):
     def hold(self, ids: NDArray[np.uint32], velocities: NDArray[np.float32], slack: float) -> None:
         if len(ids) == 0:
             return
+        self._fastest = math.inf
         rows = np.zeros((len(ids), 4), np.float32)
         rows[:, :3] = velocities
         self._run(
