@@ -269,8 +269,8 @@ class Backend(Protocol):
         """fill at x* and the change of p: eq. 1, 2 with weights of solver/acceleration.py, and
         the next part of what add_coarse found, of which the share to_come is not yet applied.
 
-        at_bodies: only where bodies are near, or only elsewhere. Both together are the pass: so the
-        host may work on what one half tells it, or needs, while the device does the other.
+        at_bodies: only where bodies are near, or, ahead of that, only elsewhere: so the host may
+        find out where the bodies are while the device is at work.
         """
 
     def add_coarse(self, level: CoarseLevel, parts: int) -> float:
@@ -284,11 +284,8 @@ class Backend(Protocol):
     def density_error(self) -> tuple[float, float]:
         """Mean and largest max(fill - 1, 0) at the last measure_error. Waits for the device."""
 
-    def correct_positions(self, first: bool = True, at_bodies: bool | None = None) -> None:
-        """x* += dx of eq. 3, then contact. s_ij acts in the `first` iteration of a step only.
-
-        at_bodies: as of compute_pressure; where bodies are near comes first.
-        """
+    def correct_positions(self, first: bool = True) -> None:
+        """x* += dx of eq. 3, then contact. s_ij acts in the `first` iteration of a step only."""
 
     def update_velocities(self) -> None:
         """v = (x* - x)/dt, wall response; x = x*."""

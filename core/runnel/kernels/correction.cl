@@ -118,14 +118,10 @@ LANES_KERNEL void correct_positions(
     BODY_TABLE
 #if BODIES
     __global float4 *back_out, __global float *moved_xy, __global float *moved_z, const uint stride, const uint body_bits,
-    const uint half_of_all,
 #endif
     const uint count, const float tensile, const uint begins)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
-#if BODIES
-    if (LEAVES_OUT(half_of_all, near_in[CLUSTER_INDEX], body_bits)) return;
-#endif
     const rows_t own = LOAD_ROWS(xp_in);
     const real x = own.x, y = own.y, z = own.z, p = own.w;
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;

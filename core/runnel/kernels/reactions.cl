@@ -7,7 +7,7 @@
 #define BODY_OF(s) ((int)(s)[31] - 1)  // -1: none
 #define DEFORMS(s) (as_uint((s)[29]) != 0U)
 // The clusters that a pass takes: 0 all, 1 those near bodies, 2 the others.
-#define LEAVES_OUT(half, near, body_bits) ((half) != 0U && ((half) == 1U) != (((near) & (body_bits)) != 0U))
+#define LEAVES_OUT(part, near, body_bits) ((part) != 0U && ((part) == 1U) != (((near) & (body_bits)) != 0U))
 #define NO_REACTION (float4)(0.0f, 0.0f, 0.0f, -1.0f)  // ends the slots of a particle
 
 // Of one particle: the bodies near it, their parts of the wall's gradient, and the changes that come back to them.

@@ -230,8 +230,8 @@ class Told(NamedTuple):
 class _Coupling:
     """Hands pushes to the bodies and their poses back to the passes; nothing without bodies.
 
-    Clusters near bodies go ahead of the others in a correction, and after them in the first look
-    at pressures: so the host works while the device does.
+    Pressures are found where no body is near at first: meanwhile the host works out where the last
+    correction has pushed the bodies, as only the other places ask for that.
     """
 
     def __init__(
@@ -240,7 +240,8 @@ class _Coupling:
         self._backend, self._fields, self.watch = backend, fields, watch
         self._bodies, self._soft, self._dt = fields.bodies, fields.deformables, dt
         self._any = self._bodies is not None or self._soft is not None
-        self._weighed = not self._any
+        self._weighed = False
+        self._told: Told | None = None  # of the last correction
         # The weights of iterations are safe up to this eigenvalue: bodies need not stay below 1.
         self._bold = MARGIN * model.calibration.largest_eigenvalue
         self._slope = np.asarray(model.calibration.wall_slope, np.float64)
@@ -267,12 +268,14 @@ class _Coupling:
 
     def compute_pressure(self, momentum: float, gain: float, to_come: float) -> None:
         backend = self._backend
-        if self._weighed:
+        if not self._any:
             backend.compute_pressure(momentum, gain, to_come)
             return
-        loads = self._soak_and_weigh()
+        loads = None if self._weighed else self._soak_and_weigh()
         backend.compute_pressure(momentum, gain, to_come, at_bodies=False)
-        self._yield(loads)
+        if not self._weighed:
+            self._yield(loads)
+        self._push()
         backend.compute_pressure(momentum, gain, to_come, at_bodies=True)
 
     def _soak_and_weigh(self) -> Later[Sums] | None:
@@ -301,16 +304,14 @@ class _Coupling:
             self._set_table()  # nothing has moved
 
     def correct_positions(self, first: bool) -> None:
-        """And give bodies what that did to them."""
-        backend = self._backend
-        if not self._any:
-            backend.correct_positions(first)
-            return
-        backend.correct_positions(first, at_bodies=True)
-        told = self.ask(films=True)
-        backend.correct_positions(first, at_bodies=False)
-        if self._give(told, self._dt):  # the table stays: pushes do not change it
+        self._backend.correct_positions(first)
+        self._told = self.ask(films=True)
+
+    def _push(self) -> None:
+        """Back to bodies what the last correction did."""
+        if self._give(self._told, self._dt):  # the table stays: pushes do not change it
             self._place_solids()
+        self._told = None
 
     def ask(self, films: bool = False) -> Told | None:
         """For what bodies get of the last pass."""
@@ -329,6 +330,7 @@ class _Coupling:
                     self._place_solids()
 
     def arrive(self) -> None:
+        self._push()
         if self._soft is not None:
             self._soft.arrive()
         if self._bodies is not None:

@@ -210,6 +210,6 @@ class Coupling(Launcher):
             self._buffers["back"] = self._allocate(64 * self.capacity)
         return [*self._take(names), *more]
 
-    def _half(self, at_bodies: bool | None) -> Any:
+    def _part(self, at_bodies: bool | None) -> Any:
         """Which clusters a pass takes, as in reactions.cl."""
         return u32(0 if at_bodies is None else 1 if at_bodies else 2)

@@ -387,7 +387,7 @@ class OpenCLBackend(Coupling):
             u32(self._solid_count),
             u32(self._field_bits),
             u32(self._known_bits),
-            *self._of_bodies("bodies", u32(self._body_bits), self._half(at_bodies)),
+            *self._of_bodies("bodies", u32(self._body_bits), self._part(at_bodies)),
             u32(self._rows),
             weights,
             f32(ATTRACTION_SHARE * self._tension),
@@ -428,10 +428,8 @@ class OpenCLBackend(Coupling):
         rows = self._fetch("compression", np.float32, 2, self.tiles).astype(np.float64)
         return float(rows[:, 0].sum() / self._rows), float(rows[:, 1].max())
 
-    def correct_positions(self, first: bool = True, at_bodies: bool | None = None) -> None:
+    def correct_positions(self, first: bool = True) -> None:
         b = self._buffers
-        if at_bodies is False:  # the other half has swapped them
-            b["xp"], b["xp2"] = b["xp2"], b["xp"]
         self._run_lanes(
             "correct_positions",
             *self._take("fluids wall reach"),
@@ -443,7 +441,6 @@ class OpenCLBackend(Coupling):
             u32(self._telling),
             u32(self._known_bits),
             *self._of_bodies("bodies back key key2", u32(self.capacity), u32(self._body_bits)),
-            *self._of_bodies("", self._half(at_bodies)),
             u32(self._rows),
             f32(self._tension if first else 0.0),
             u32(first),

@@ -287,9 +287,7 @@ class ReferenceBackend:
     def density_error(self) -> tuple[float, float]:
         return self._error
 
-    def correct_positions(self, first: bool = True, at_bodies: bool | None = None) -> None:
-        if at_bodies is False:
-            return
+    def correct_positions(self, first: bool = True) -> None:
         d, m, near = self._data, self.model, self.neighbors
         x, volume, h = d["predicted"], d["volume"], d["kernel_radius"]
         rest = self._of_fluid(m.rest_density)
