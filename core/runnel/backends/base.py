@@ -269,8 +269,8 @@ class Backend(Protocol):
         """fill at x* and the change of p: eq. 1, 2 with weights of solver/acceleration.py, and
         the next part of what add_coarse found, of which the share to_come is not yet applied.
 
-        at_bodies: only where bodies are near, or, ahead of that, only elsewhere: so the host may
-        find out where the bodies are while the device is at work.
+        at_bodies: False for some places that no body is near, then True for all others: so the host
+        may find out where the bodies are while the device is at work.
         """
 
     def add_coarse(self, level: CoarseLevel, parts: int) -> float:

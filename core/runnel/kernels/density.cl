@@ -50,17 +50,11 @@ LANES_KERNEL void compute_pressure(
     __global const float *solids, const uint solid_count,
     const uint fields, const uint known,  // walls.cl: bits of fields; the same once `clear` tells of them, not in the first iteration
     BODY_TABLE
-#if BODIES
-    const uint body_bits, const uint part,
-#endif
     const uint count, const float2 weights, const float tension,
     // solver/coarse.py: what long waves add in each iteration, their compression, how much of that is still to come
     __global const float *coarse_in, __global const float *smooth_in, const float to_come)
 {
     if (CLUSTER_INDEX * CLUSTER >= count) return;
-#if BODIES
-    if (LEAVES_OUT(part, near_in[CLUSTER_INDEX], body_bits)) return;
-#endif
     const rows_t own = LOAD_ROWS(xp);
     const real x = own.x, y = own.y, z = own.z, last = own.w;
     const real h = KERNEL_RADIUS_I, inverse_h = 1.0f / h;

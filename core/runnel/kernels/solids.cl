@@ -304,21 +304,6 @@ inline float4 solid_share(__global const float *s, __global const float4 *wall_i
     return (float4)(to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y)), a.x * b.x * c.x);
 }
 
-#if BODIES
-// What belongs to which body of the gradient of the share that all solids near a particle have: 1 - product of the rooms they leave.
-inline void note_shares(
-    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, float3 x, float inverse_h, reaction_t *reaction)
-{
-    float room = 1.0f;
-    for (uint s = 0; s < solid_count; ++s) {
-        if (!IS_NEAR(near, s)) continue;
-        const float4 one = solid_share(solids + s * SOLID_COLUMNS, wall_in, x, inverse_h, 0);
-        note_share(reaction, solids + s * SOLID_COLUMNS, one, room);
-        room *= 1.0f - one.w;
-    }
-}
-#endif
-
 // Distance to face `face` (0..2: the nearer one of each axis) of a container, and its normal.
 inline float face_distance(__global const float *s, float3 x, int face, float3 *normal)
 {

@@ -57,13 +57,15 @@ class Coupling(Launcher):
         self._dt = 0.0
         self._around: Clusters | None = None  # near deformables
         self._rim: tuple[NDArray[np.uint32], Any] | None = None  # rows of rims, on the device
+        self._free = self._ahead = 0, 0  # clusters in a row that no body is near; those begun with
         self._acted = 0, True  # last pass: slots of a particle, whether ahead of the neighbours
 
     def set_bodies(self, bodies: NDArray[np.float32]) -> None:
         if len(bodies) != self._body_count:
             self._body_count = len(bodies)
             self._buffers["bodies"] = self._allocate(4 * bodies.size)
-            self._buffers["body_sums"] = self._allocate(4 * self.tiles * len(bodies) * LOADS)
+            size = 4 * self.tiles * (len(bodies) * LOADS + 1)
+            self._buffers["body_sums"] = self._allocate(size)
         if bodies.size:
             self._send("bodies", np.ascontiguousarray(bodies, f32))
 
@@ -72,7 +74,7 @@ class Coupling(Launcher):
             self._program(),
             "weigh_bodies",
             self.tiles if self._rows else 0,
-            *self._take("fluids wall material xp near solids"),
+            *self._take("fluids wall material xp xp2 near solids"),
             u32(self._solid_count),
             *self._take("bodies body_sums"),
             u32(self._body_count),
@@ -81,7 +83,28 @@ class Coupling(Launcher):
             u32(self.tiles),
             group=1,
         )
-        return self._body_sums()
+        asked, met = self._body_sums(), None
+        if self._rows:
+            met = self._fetch_later("body_sums", np.float32, 1, self._sums_end + self.tiles)
+
+        def found() -> Sums:
+            if met is not None:
+                self._keep_free(met()[self._sums_end :, 0] > 0)
+            return asked()
+
+        return found
+
+    @property
+    def _sums_end(self) -> int:
+        return self.tiles * self._body_count * LOADS
+
+    def _keep_free(self, met: NDArray[np.bool_]) -> None:
+        """Tiles that no body is near; whole groups of work-items, or some would be done twice."""
+        ends = np.concatenate(([-1], np.flatnonzero(met), [self.tiles]))
+        k = int(np.argmax(np.diff(ends)))
+        begin = -(-self._clusters * (int(ends[k]) + 1) // (self.tiles * self.group)) * self.group
+        end = self._clusters * int(ends[k + 1]) // (self.tiles * self.group) * self.group
+        self._free = begin, max(begin, end)
 
     def reactions(self) -> Later[Sums]:
         slots, _ = self._acted
@@ -124,6 +147,9 @@ class Coupling(Launcher):
 
     def surroundings(self, first: int) -> Surroundings:
         clusters = self._near_deformables(first)
+        if first == 0:  # else weigh_bodies tells, of all bodies
+            starts = self._clusters * np.arange(self.tiles + 1) // self.tiles
+            self._keep_free(np.diff(np.searchsorted(clusters.numbers, starts)) > 0)
         asked = [self._gather(name, clusters) for name in ("material", "xp")]
         material, x = (part()[0] for part in asked)
         own = material[:, 0] > 0
@@ -209,7 +235,3 @@ class Coupling(Launcher):
         if "back" not in self._buffers or self._buffers["back"].size < 64 * self.capacity:
             self._buffers["back"] = self._allocate(64 * self.capacity)
         return [*self._take(names), *more]
-
-    def _part(self, at_bodies: bool | None) -> Any:
-        """Which clusters a pass takes, as in reactions.cl."""
-        return u32(0 if at_bodies is None else 1 if at_bodies else 2)

@@ -223,7 +223,7 @@ class OpenCLBackend(Coupling):
             self._reorder(program, above)
         self._place_predicted(program)
         self._build_lists(program, grid, above)
-        self._around = None
+        self._around, self._free = None, (0, 0)
         self._known_bits = 0
         silent = np.flatnonzero(~tells(self._given[0], max(self._radii)))
         self._telling = 0x7FFFFFFF & ~sum({near_bit(int(s)) for s in silent})
@@ -377,8 +377,7 @@ class OpenCLBackend(Coupling):
         self, momentum: float, gain: float, to_come: float = 0.0, at_bodies: bool | None = None
     ) -> None:
         b, weights = self._buffers, np.array([momentum, gain], f32)
-        self._run_lanes(
-            "compute_pressure",
+        args = [
             *self._take("fluids wall"),
             self._same,
             *self._take(
@@ -387,13 +386,23 @@ class OpenCLBackend(Coupling):
             u32(self._solid_count),
             u32(self._field_bits),
             u32(self._known_bits),
-            *self._of_bodies("bodies", u32(self._body_bits), self._part(at_bodies)),
+            *self._of_bodies("bodies"),
             u32(self._rows),
             weights,
             f32(ATTRACTION_SHARE * self._tension),
             *(b[name if to_come > 0 else "pressure"] for name in ("coarse", "smooth")),
             f32(to_come),
-        )
+        ]
+        if at_bodies is False:
+            self._ahead = self._free
+        begin, end = self._ahead
+        if at_bodies is False:
+            self._run_lanes("compute_pressure", *args, begin=begin, end=end)
+        elif at_bodies:
+            self._run_lanes("compute_pressure", *args, end=begin)
+            self._run_lanes("compute_pressure", *args, begin=end)
+        else:
+            self._run_lanes("compute_pressure", *args)
         self._known_bits = self._field_bits
 
     def add_coarse(self, level: CoarseLevel, parts: int) -> float:
