@@ -65,7 +65,7 @@ def table(rng: np.random.Generator, rows: np.ndarray, deforms: bool) -> np.ndarr
 
 def compare(twins: Twins, what: str) -> None:
     """Per body, to a share of what it got."""
-    found, expected = twins.device.reactions(), twins.reference.reactions()
+    found, expected = twins.device.reactions()(), twins.reference.reactions()()
     assert np.abs(expected[:, :3]).max(axis=1).min() > 0, what
     scale = np.abs(twins.reference._mass()[:, None, None] * twins.reference._back).sum(axis=(0, 2))
     np.testing.assert_allclose(found / scale[:, None], expected / scale[:, None], atol=2e-3,
@@ -87,7 +87,10 @@ def test_bodies_get_back_alike(deforms, make_backend):
     twins.both("find_neighbors")
     twins.share_lists()
     np.testing.assert_allclose(
-        twins.device.weigh_bodies()[:2], twins.reference.weigh_bodies()[:2], rtol=1e-3, atol=1e-6
+        twins.device.weigh_bodies()()[:2],
+        twins.reference.weigh_bodies()()[:2],
+        rtol=1e-3,
+        atol=1e-6,
     )
     for momentum in (0.0, 0.3, 0.3):
         twins.both("compute_pressure", momentum, 0.6)
@@ -127,15 +130,15 @@ def test_what_memory_held_before_does_not_matter(make_backend, monkeypatch):
                 backend.set_solids(rows, moved)
                 backend.predict(DT, GRAVITY, NO_FORCES)
                 backend.stop_at_solids()
-                got += [backend.reactions(), *backend.contributions(2)]
+                got += [backend.reactions()(), *backend.contributions(2)()]
                 backend.find_neighbors()
-                got.append(backend.weigh_bodies())
+                got.append(backend.weigh_bodies()())
                 for momentum in (0.0, 0.3):
                     backend.compute_pressure(momentum, 0.6)
                     backend.correct_positions(momentum == 0)
-                    got += [backend.reactions(), *backend.contributions(2)]
+                    got += [backend.reactions()(), *backend.contributions(2)()]
                 backend.update_velocities()
-                got += [backend.reactions(), *backend.contributions(2)]
+                got += [backend.reactions()(), *backend.contributions(2)()]
         got += [backend.read(name) for name in ("position", "velocity", "push")]
         assert all(np.isfinite(values).all() for values in got)
         results.append([values.tobytes() for values in got])

@@ -264,7 +264,7 @@ def test_velocity_pass_gives_back_all_that_it_takes() -> None:
             original()
             after = mass * backend.read("velocity").astype(np.float64)
             change = after - before
-            back = backend.reactions()[0]
+            back = backend.reactions()()[0]
             centre = sim.bodies.table[0, :3].astype(np.float64)
             turn = np.cross(to - centre, change).sum(axis=0)
             seen.append((change.sum(axis=0) + back[:3], turn + back[3:], np.abs(change).sum()))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,9 @@ WIND, POINT, VORTEX = range(3)  # drag is wind of velocity 0
 # 0 kind; 1 strength; 2 radius (inf = no fall-off); 3:6 velocity or axis; 6:9 centre
 
 Array = NDArray[np.float32]
+T = TypeVar("T")
+Later = Callable[[], T]  # what a device was asked for; calling it waits until it is there
+Sums = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -226,16 +229,16 @@ class Backend(Protocol):
     def set_bodies(self, bodies: Array) -> None:
         """Bodies that column 31 of the solids speaks of: (n, BODY_COLUMNS)."""
 
-    def weigh_bodies(self) -> NDArray[np.float64]:
+    def weigh_bodies(self) -> Later[Sums]:
         """What the fluid at x* can push each body by: (n, LOADS). Needs neighbours."""
 
-    def reactions(self) -> NDArray[np.float64]:
+    def reactions(self) -> Later[Sums]:
         """What bodies did to particles in the last pass, back to them: (n, 6), linear and about
         the centre. After correct_positions mass times way [kg m], after stop_at_solids and
         update_velocities momentum [kg m/s].
         """
 
-    def contributions(self, first: int) -> Contributions:
+    def contributions(self, first: int) -> Later[Contributions]:
         """Of the same pass, each particle's part for the bodies from number `first` (from 0) on."""
 
     def surroundings(self, first: int) -> Surroundings:
@@ -245,7 +248,7 @@ class Backend(Protocol):
     def rim(self, bodies: NDArray[np.int64]) -> Rim:
         """All particles within h of these bodies, and some more. Needs neighbours."""
 
-    def multipliers(self, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+    def multipliers(self, rows: NDArray[np.uint32]) -> Later[Sums]:
         """p of particles that `rim` gave, as the step stands: below 0 where it pushes [kg/m]."""
 
     def follow(self, currents: Sequence[Current], dt: float) -> None:
@@ -260,9 +263,14 @@ class Backend(Protocol):
     def find_neighbors(self) -> None:
         """Pairs within max(h_i, h_j) at x*. Drops particles that died."""
 
-    def compute_pressure(self, momentum: float, gain: float, to_come: float = 0.0) -> None:
+    def compute_pressure(
+        self, momentum: float, gain: float, to_come: float = 0.0, at_bodies: bool | None = None
+    ) -> None:
         """fill at x* and the change of p: eq. 1, 2 with weights of solver/acceleration.py, and
         the next part of what add_coarse found, of which the share to_come is not yet applied.
+
+        at_bodies: False for some places that no body is near, then True for all others: so the host
+        may find out where the bodies are while the device is at work.
         """
 
     def add_coarse(self, level: CoarseLevel, parts: int) -> float:

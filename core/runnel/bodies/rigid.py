@@ -224,10 +224,6 @@ class RigidBodies:
         )
         self._fill_table()
 
-    def push(self, sums: Floats) -> None:
-        """Mass times way that the fluid gave back in a correction: Backend.reactions [kg m]."""
-        self.strike(sums / self._dt)
-
     def arrive(self) -> None:
         """Corrections are done: from now on things act where the step ends."""
         self._final = self._moved()

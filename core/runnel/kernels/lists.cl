@@ -329,9 +329,19 @@ inline int box_around(const cluster_t *c, box_t *whole)
 }
 
 // Bits of the solids that may matter to a cluster. Members move by less than h in a step's corrections, or the step fails in other ways.
-inline uint near_bits(box_t whole, int coincide, __global const float *solids, uint solid_count)
+// Beside bodies those of a cluster that is not compact are asked one by one: at the ends of the curve's rows it reaches across the fluid.
+inline uint near_bits(const cluster_t *c, box_t whole, int compact, int coincide, __global const float *solids, const few_t *few)
 {
-    return solids_near(solids, solid_count, whole.low, whole.high, 2.0f * whole.reach) | (coincide ? TWIN_BIT : 0U);
+    uint near = coincide ? TWIN_BIT : 0U;
+#if BODIES
+    const box_t nothing = {(float3)(1e30f), (float3)(-1e30f), 0.0f};
+    for (uint k = 0; k < c->size && !compact; ++k) {
+        const box_t one = join(c, nothing, k);
+        near |= solids_near(solids, few, one.low, one.high, 2.0f * whole.reach);
+    }
+    if (!compact) return near;
+#endif
+    return near | solids_near(solids, few, whole.low, whole.high, 2.0f * whole.reach);
 }
 
 #if LANES_IN_VECTOR
@@ -368,6 +378,21 @@ inline void find_candidates(
     }
 }
 
+// Solids that may matter to clusters of particles first..end. Where there are few, to look ahead gains nothing.
+inline few_t solids_of_run(
+    __global const float4 *xp_in, __global const float4 *material_in, uint first, uint end, __global const float *solids, uint solid_count)
+{
+    if (solid_count <= 3U) return all_solids(solid_count);
+    float4 low = (float4)(1e30f), high = (float4)(-1e30f);
+    float reach = 0.0f;
+    for (uint i = first; i < end; ++i) {
+        low = MIN(low, xp_in[i]);
+        high = MAX(high, xp_in[i]);
+        reach = MAX(reach, material_in[i].x);
+    }
+    return solids_around(solids, solid_count, low.xyz, high.xyz, 2.0f * reach);
+}
+
 inline box_t joined(box_t a, box_t b)
 {
     const box_t both = {(float3)(MIN(a.low.x, b.low.x), MIN(a.low.y, b.low.y), MIN(a.low.z, b.low.z)),
@@ -392,6 +417,7 @@ LANES_KERNEL void build_lists(
     batches_t batches;
     candidates_t candidates;
     held_t held;
+    const few_t few = solids_of_run(xp_in, material_in, run * CLUSTER, MIN(run_end * CLUSTER, count), solids, solid_count);
     batches.count = candidates.crowded = held.used = held.clusters = 0;
     for (uint cluster = run; cluster < run_end;) {
         cluster_t c[2];
@@ -420,7 +446,7 @@ LANES_KERNEL void build_lists(
             }
             if (held.used > LIST_MAX) write_lists(&held, cluster - held.clusters, list_out, list_range_out, used, capacity, order_in);
             hold_list(&held, &candidates, (count + CLUSTER - 1) / CLUSTER * CLUSTER);
-            near_out[cluster] = near_bits(box[k], met > c[k].size, solids, solid_count);  // each member meets itself once
+            near_out[cluster] = near_bits(&c[k], box[k], compact, met > c[k].size, solids, &few);  // each member meets itself once
         }
     }
     if (held.clusters) write_lists(&held, run_end - held.clusters, list_out, list_range_out, used, capacity, order_in);
@@ -479,7 +505,8 @@ LANES_KERNEL void build_lists(
         }
     }
     for (uint k = 0; k < c.size; ++k) coincide |= twins[k] > 1;
-    near_out[cluster] = near_bits(whole, coincide, solids, solid_count);
+    const few_t few = all_solids(solid_count);
+    near_out[cluster] = near_bits(&c, whole, compact, coincide, solids, &few);
     if (crowded) atomic_or(used + 1, 1U);
     list_range_out[cluster] = fits ? (uint2)(start, length | close << 16) : (uint2)(0);
 }

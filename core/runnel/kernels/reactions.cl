@@ -8,11 +8,11 @@
 #define DEFORMS(s) (as_uint((s)[29]) != 0U)
 #define NO_REACTION (float4)(0.0f, 0.0f, 0.0f, -1.0f)  // ends the slots of a particle
 
-// Of one particle: the bodies near it, their parts of the wall's gradient, and the changes that come back to them.
+// Of one particle: the bodies near it, and the changes that come back to them.
 typedef struct {
     __global const float *bodies;
     int used, body[BODY_SLOTS];
-    float3 gradient[BODY_SLOTS], back[BODY_SLOTS];
+    float3 back[BODY_SLOTS];
 } reaction_t;
 
 #define NEW_REACTION(table) reaction_t reaction_of_particle; reaction_t *reaction = &reaction_of_particle; \
@@ -32,22 +32,13 @@ inline int body_slot(reaction_t *r, int body)
     if (k == BODY_SLOTS) return BODY_SLOTS - 1;
     r->used = k + 1;
     r->body[k] = body;
-    r->gradient[k] = r->back[k] = (float3)(0.0f);
+    r->back[k] = (float3)(0.0f);
     return k;
 }
 
 inline void react(reaction_t *r, __global const float *s, float3 by)
 {
     if (BODY_OF(s) >= 0 && dot3(by, by) > 0.0f) r->back[body_slot(r, BODY_OF(s))] -= by;
-}
-
-// One more solid takes its share of the room: the product rule, as in walls_share.
-inline void note_share(reaction_t *r, __global const float *s, float4 one, float room)
-{
-    for (int k = 0; k < r->used; ++k) r->gradient[k] *= 1.0f - one.w;
-    if (BODY_OF(s) < 0 || one.w == 0.0f) return;  // near the cluster, but not this particle: no slot
-    const int k = body_slot(r, BODY_OF(s));
-    r->gradient[k] += one.xyz * room;
 }
 
 inline float3 body_turn(__global const float *b, float3 x, float3 g)

@@ -155,13 +155,42 @@ inline int is_beyond(__global const float *s, float3 x, float reach)
     return dot3(away, away) > ball * ball;
 }
 
-// Bits of the solids whose surface may come within `margin` of the box low..high.
-inline uint solids_near(__global const float *solids, uint solid_count, float3 low, float3 high, float margin)
+// Some of all solids, or all, where that would be more than FEW_SOLIDS or not worth the search.
+#define FEW_SOLIDS 32U
+typedef struct { uint count; ushort at[FEW_SOLIDS]; } few_t;
+#define ONE_OF(few, k) ((few)->count > FEW_SOLIDS ? (k) : (uint)(few)->at[k])
+
+inline few_t all_solids(uint solid_count)
+{
+    few_t few;
+    few.count = solid_count;
+    for (uint s = 0; s < MIN(solid_count, FEW_SOLIDS); ++s) few.at[s] = (ushort)s;
+    return few;
+}
+
+// Those that solids_near may find with any box within low..high.
+inline few_t solids_around(__global const float *solids, uint solid_count, float3 low, float3 high, float margin)
+{
+    // Half sizes and offsets of boxes inside add up to at most those of this one, axis by axis; their lengths to sqrt(2) of its.
+    const float reach = 1.001f * (1.4143f * length3(0.5f * (high - low)) + margin);
+    few_t few;
+    few.count = 0;
+    for (uint s = 0; s < solid_count; ++s) {
+        if (is_beyond(solids + s * SOLID_COLUMNS, 0.5f * (low + high), reach)) continue;
+        if (few.count == FEW_SOLIDS) return all_solids(solid_count);
+        few.at[few.count++] = (ushort)s;
+    }
+    return few;
+}
+
+// Bits of those whose surface may come within `margin` of the box low..high.
+inline uint solids_near(__global const float *solids, const few_t *few, float3 low, float3 high, float margin)
 {
     const float3 centre = 0.5f * (low + high), half_size = 0.5f * (high - low);
     const float reach = length3(half_size) + margin;
     uint near = 0;
-    for (uint s = 0; s < solid_count; ++s) {
+    for (uint k = 0; k < few->count; ++k) {
+        const uint s = ONE_OF(few, k);
         __global const float *row = solids + s * SOLID_COLUMNS;
         if (is_beyond(row, centre, reach)) continue;
         if (solid_clearance(row, centre) < reach) near |= NEAR_BIT(s);
@@ -274,21 +303,6 @@ inline float4 solid_share(__global const float *s, __global const float4 *wall_i
     const float2 c = block_axis(wall_in, point.z, s[7], inverse_h);
     return (float4)(to_world(s, (float3)(a.y * b.x * c.x, a.x * b.y * c.x, a.x * b.x * c.y)), a.x * b.x * c.x);
 }
-
-#if BODIES
-// What belongs to which body of the gradient of the share that all solids near a particle have: 1 - product of the rooms they leave.
-inline void note_shares(
-    __global const float *solids, uint solid_count, uint near, __global const float4 *wall_in, float3 x, float inverse_h, reaction_t *reaction)
-{
-    float room = 1.0f;
-    for (uint s = 0; s < solid_count; ++s) {
-        if (!IS_NEAR(near, s)) continue;
-        const float4 one = solid_share(solids + s * SOLID_COLUMNS, wall_in, x, inverse_h, 0);
-        note_share(reaction, solids + s * SOLID_COLUMNS, one, room);
-        room *= 1.0f - one.w;
-    }
-}
-#endif
 
 // Distance to face `face` (0..2: the nearer one of each axis) of a container, and its normal.
 inline float face_distance(__global const float *s, float3 x, int face, float3 *normal)

@@ -74,35 +74,32 @@ __kernel void follow(
 #define MARCH_DEEPEST -0.5f  // of the radius: what is jammed that deep still has a side to stay on
 
 #define MARCH_GROUP 8U    // particles of a work-item: those side by side in memory mostly are so in space
-#define MARCH_SOLIDS 32U  // that may be near them; if there are more, all are looked at
 
 typedef struct { float time; float3 normal, u; uint solid; } march_t;  // when a solid is met, its normal, way in the step, number
 
-// Solids that a group of particles may meet in a step, all of which can be passed.
-typedef struct { uint count; ushort at[MARCH_SOLIDS]; } ahead_t;
-#define SOLID_AHEAD(ahead, k) ((ahead)->count > MARCH_SOLIDS ? (k) : (uint)(ahead)->at[k])
-#define NO_SOLID_AHEAD(ahead, row) ((ahead)->count > MARCH_SOLIDS && !can_be_passed(row))
+// Of all solids, some cannot be passed.
+#define NO_SOLID_AHEAD(ahead, row) ((ahead)->count > FEW_SOLIDS && !can_be_passed(row))
 
-// reach: how far from the centre something may be that any of the group meets.
-inline void find_ahead(__global const float *solids, uint solid_count, float3 centre, float reach, ahead_t *ahead)
+// Solids that a group of particles may meet in a step. reach: how far from the centre something may be that any of it meets.
+inline void find_ahead(__global const float *solids, uint solid_count, float3 centre, float reach, few_t *ahead)
 {
     uint count = 0;
     for (uint s = 0; s < solid_count; ++s) {
         __global const float *row = solids + s * SOLID_COLUMNS;
         if (!can_be_passed(row) || is_beyond(row, centre, reach) || solid_clearance(row, centre) >= reach) continue;
-        if (count < MARCH_SOLIDS) ahead->at[count] = (ushort)s;
+        if (count < FEW_SOLIDS) ahead->at[count] = (ushort)s;
         ++count;
     }
-    ahead->count = count > MARCH_SOLIDS ? MAX(solid_count, MARCH_SOLIDS + 1U) : count;
+    ahead->count = count > FEW_SOLIDS ? MAX(solid_count, FEW_SOLIDS + 1U) : count;
 }
 
 // Where a particle at p, with `left` of the step to go and moving by `way` in all of it, meets which solid next.
 // Solids stand where they end up: seen from there, a point at rest on a solid comes from p + u dt left.
-inline march_t nearest_ahead(__global const float *solids, const ahead_t *ahead, float3 p, float3 way, float left, float dt, float radius)
+inline march_t nearest_ahead(__global const float *solids, const few_t *ahead, float3 p, float3 way, float left, float dt, float radius)
 {
     march_t first = {3e38f, (float3)(0.0f), (float3)(0.0f), 0U};
     for (uint k = 0; k < ahead->count; ++k) {
-        const uint s = SOLID_AHEAD(ahead, k);
+        const uint s = ONE_OF(ahead, k);
         __global const float *row = solids + s * SOLID_COLUMNS;
         if (NO_SOLID_AHEAD(ahead, row)) continue;
         const float3 u = dt * solid_velocity(row, p);
@@ -118,10 +115,10 @@ inline march_t nearest_ahead(__global const float *solids, const ahead_t *ahead,
 }
 
 // Whether any of the solids is near enough, and the way long enough, to be passed through.
-inline int is_fast(__global const float *solids, const ahead_t *ahead, float3 p, float3 way, float dt, float radius)
+inline int is_fast(__global const float *solids, const few_t *ahead, float3 p, float3 way, float dt, float radius)
 {
     for (uint k = 0; k < ahead->count; ++k) {
-        __global const float *row = solids + SOLID_AHEAD(ahead, k) * SOLID_COLUMNS;
+        __global const float *row = solids + ONE_OF(ahead, k) * SOLID_COLUMNS;
         if (NO_SOLID_AHEAD(ahead, row)) continue;
         const float3 u = dt * solid_velocity(row, p);
         const float length = length3(way - u);
@@ -134,10 +131,10 @@ inline int is_fast(__global const float *solids, const ahead_t *ahead, float3 p,
 }
 
 // Does contact alone bring x back to where it came from? Then nothing has to be done here.
-inline int comes_back(__global const float *solids, const ahead_t *ahead, float3 x, float3 normal, float radius)
+inline int comes_back(__global const float *solids, const few_t *ahead, float3 x, float3 normal, float radius)
 {
     for (uint k = 0; k < ahead->count; ++k) {
-        __global const float *row = solids + SOLID_AHEAD(ahead, k) * SOLID_COLUMNS;
+        __global const float *row = solids + ONE_OF(ahead, k) * SOLID_COLUMNS;
         float3 n;
         if (NO_SOLID_AHEAD(ahead, row)) continue;
         const float phi = solid_distance(row, x, &n);
@@ -150,7 +147,7 @@ inline int comes_back(__global const float *solids, const ahead_t *ahead, float3
 
 // Velocity of a particle at `start` that meets solids, as they stop it; w: the normal speed it lost. met: the first of them.
 inline float4 stopped_velocity(
-    __global const float *solids, const ahead_t *ahead, float3 start, float3 velocity, float dt, float radius, uint *met REACTION_ARGUMENT)
+    __global const float *solids, const few_t *ahead, float3 start, float3 velocity, float dt, float radius, uint *met REACTION_ARGUMENT)
 {
     float3 p = start, way = dt * velocity, hit = (float3)(0.0f);
     float left = 1.0f, lost = 0.0f;
@@ -204,7 +201,7 @@ LANES_KERNEL void stop_at_solids(
         reach = MAX(reach, way + dt * fastest + 2.0f * radius);  // pushed by one solid, it may meet another
     }
     if (!fast) return;
-    ahead_t ahead;
+    few_t ahead;
     find_ahead(solids, solid_count, 0.5f * (low + high), 0.5f * length3(high - low) + reach, &ahead);
     if (ahead.count == 0) return;
 #if BODIES

@@ -6,12 +6,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.base import FEW, Array, Backend, Contributions, Current, Rim, Surroundings, Survey
+from ..backends.base import (
+    FEW,
+    Array,
+    Backend,
+    Contributions,
+    Current,
+    Later,
+    Rim,
+    Sums,
+    Surroundings,
+    Survey,
+)
 from .acceleration import MARGIN, Plan, cycles, weights
 from .model import Model
 
@@ -61,11 +72,8 @@ class Bodies(Protocol):
     def weigh(self, loads: NDArray[np.float64], film_scale: float) -> None:
         """Take in what Backend.weigh_bodies gave."""
 
-    def push(self, sums: NDArray[np.float64]) -> None:
-        """Take in Backend.reactions after a correction."""
-
     def strike(self, momentum: NDArray[np.float64]) -> None:
-        """Take in Backend.reactions after a change of velocities."""
+        """Take in Backend.reactions, as momentum."""
 
     def arrive(self) -> None:
         """Corrections are done."""
@@ -188,15 +196,15 @@ def step(
         if fields.held is not None:
             backend.hold(*fields.held)
         backend.stop_at_solids()
-    coupling.strike()
+        told = coupling.ask()
+    coupling.strike(told)
     with watch.stage("neighbors"):  # 5-7
         backend.find_neighbors()
-    coupling.weigh()
     judge = _solve_density(backend, model, fields, plan, limits, coupling, report)  # 8-19
     with watch.stage("velocities"):  # 21
         coupling.arrive()
         backend.update_velocities()
-    coupling.strike()
+        told = coupling.ask()
     if model.viscosity_passes:
         with watch.stage("viscosity"):  # 22
             backend.apply_viscosity()
@@ -204,25 +212,40 @@ def step(
         with watch.stage("vorticity"):  # 22
             backend.compute_vorticity()
             backend.apply_confinement()
-    coupling.finish()
     if fields.held is not None:
         backend.hold(*fields.held)
     with watch.stage("remove"):
         if fields.removes:
             backend.remove(fields.sinks, fields.low, fields.high, fields.end, fields.sink_fields)
         report.survey = backend.survey()
+    coupling.finish(told)
     judge()
     return report
 
 
+class Told(NamedTuple):
+    """What bodies get of a pass, asked for but perhaps not there yet."""
+
+    sums: Later[Sums]
+    given: Later[Contributions] | None  # to deformable ones
+    pressing: Later[Sums] | None  # multipliers that films depend on
+
+
 class _Coupling:
-    """Hands pushes to the bodies and their poses back to the passes; nothing without bodies."""
+    """Hands pushes to the bodies and their poses back to the passes; nothing without bodies.
+
+    Pressures are found where no body is near at first: meanwhile the host works out where the last
+    correction has pushed the bodies, as only the other places ask for that.
+    """
 
     def __init__(
         self, backend: Backend, model: Model, fields: Fields, dt: float, watch: Stopwatch
     ) -> None:
         self._backend, self._fields, self.watch = backend, fields, watch
         self._bodies, self._soft, self._dt = fields.bodies, fields.deformables, dt
+        self._any = self._bodies is not None or self._soft is not None
+        self._weighed = False
+        self._told: Told | None = None  # of the last correction
         # The weights of iterations are safe up to this eigenvalue: bodies need not stay below 1.
         self._bold = MARGIN * model.calibration.largest_eigenvalue
         self._slope = np.asarray(model.calibration.wall_slope, np.float64)
@@ -247,78 +270,106 @@ class _Coupling:
         if tables:
             self._backend.set_bodies(np.concatenate(tables))
 
-    def finish(self) -> None:
-        if self._bodies is not None:
-            self._bodies.finish()
-
-    def weigh(self) -> None:
-        if self._bodies is None and self._soft is None:
+    def compute_pressure(self, momentum: float, gain: float, to_come: float) -> None:
+        backend = self._backend
+        if not self._any:
+            backend.compute_pressure(momentum, gain, to_come)
             return
-        with self.watch.stage("bodies"):
-            if self._bodies is not None:
-                self._soak()
-                loads = self._rigid(self._backend.weigh_bodies())
-                loads[:, :6] /= self._bold
-                self._bodies.weigh(loads, 0.5 / (self._per_pressure * self._bold))
-            if self._soft is not None:
-                around = self._backend.surroundings(self._soft.first)
-                self._soft.weigh(around, self._slope, self._bold)
-                self.place()
-            elif len(self._rim):
-                self.place()
-            else:
-                self._set_table()  # nothing has moved
+        loads = None if self._weighed else self._soak_and_weigh()
+        backend.compute_pressure(momentum, gain, to_come, at_bodies=False)
+        if not self._weighed:
+            self._yield(loads)
+        self._push()
+        backend.compute_pressure(momentum, gain, to_come, at_bodies=True)
 
-    def _soak(self) -> None:
-        """Films of water where bodies lie flush."""
-        assert self._bodies is not None
+    def _soak_and_weigh(self) -> Later[Sums] | None:
+        """Films of water where bodies lie flush, and what the fluid around can push by."""
+        if self._bodies is None:
+            return None
         flush = self._bodies.flush
         if len(flush):
             self._rim = self._bodies.soak(self._backend.rim(flush))
+        return self._backend.weigh_bodies()
 
-    def _press(self, sums: NDArray[np.float64]) -> None:
-        """Add what films give the bodies."""
-        assert self._bodies is not None
-        pushing = np.maximum(-self._backend.multipliers(self._rim), 0.0)
-        sums += self._bodies.press(pushing / self._per_pressure)
+    def _yield(self, asked: Later[Sums] | None) -> None:
+        """Tell the passes by how much bodies yield to that."""
+        self._weighed = True
+        if self._bodies is not None and asked is not None:
+            loads = self._rigid(asked())
+            loads[:, :6] /= self._bold
+            self._bodies.weigh(loads, 0.5 / (self._per_pressure * self._bold))
+        if self._soft is not None:
+            around = self._backend.surroundings(self._soft.first)
+            self._soft.weigh(around, self._slope, self._bold)
+            self.place()
+        elif len(self._rim):
+            self.place()
+        else:
+            self._set_table()  # nothing has moved
 
-    def push(self) -> None:
-        """Back to bodies what corrections did."""
-        self._give(self._dt, None if self._bodies is None else self._bodies.push, films=True)
+    def correct_positions(self, first: bool) -> None:
+        self._backend.correct_positions(first)
+        self._told = self.ask(films=True)
 
-    def strike(self) -> None:
-        """Back to bodies what changes of velocities did."""
-        self._give(1.0, None if self._bodies is None else self._bodies.strike)
+    def _push(self) -> None:
+        """Back to bodies what the last correction did."""
+        if self._give(self._told, self._dt):  # the table stays: pushes do not change it
+            self._place_solids()
+        self._told = None
+
+    def ask(self, films: bool = False) -> Told | None:
+        """For what bodies get of the last pass."""
+        if not self._any:
+            return None
+        given = self._backend.contributions(self._soft.first) if self._soft is not None else None
+        wet = films and len(self._rim) > 0
+        pressing = self._backend.multipliers(self._rim) if wet else None
+        return Told(self._backend.reactions(), given, pressing)
+
+    def strike(self, told: Told | None) -> None:
+        """Changes of velocities back to bodies."""
+        if told is not None:
+            with self.watch.stage("bodies"):
+                if self._give(told, 1.0):
+                    self._place_solids()
 
     def arrive(self) -> None:
+        self._push()
         if self._soft is not None:
             self._soft.arrive()
         if self._bodies is not None:
             self._bodies.arrive()
             self._set_table()
 
-    def _rigid(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def finish(self, told: Told | None) -> None:
+        """The step is done, but for the last changes of velocities: solids are placed anew by the
+        next one."""
+        if told is not None:
+            with self.watch.stage("bodies"):
+                self._give(told, 1.0)
+        if self._bodies is not None:
+            self._bodies.finish()
+
+    def _rigid(self, sums: Sums) -> Sums:
         return sums if self._soft is None else sums[: self._soft.first]
 
-    def _give(
-        self, dt: float, take: Callable[[NDArray[np.float64]], None] | None, films: bool = False
-    ) -> None:
-        if self._bodies is None and self._soft is None:
-            return
-        with self.watch.stage("bodies"):
-            moved = False
-            if self._soft is not None:
-                found = self._backend.contributions(self._soft.first)
-                moved = self._soft.take(found._replace(given=found.given / dt))
-            if take is not None:
-                sums = self._rigid(self._backend.reactions())
-                if films and len(self._rim):
-                    self._press(sums)
-                if sums.any():
-                    take(sums)
-                    moved = True
-            if moved:  # the table stays: pushes do not change it
-                self._place_solids()
+    def _give(self, told: Told | None, dt: float) -> bool:
+        """Whether anything came back: way times mass over dt, or with dt 1 momentum."""
+        moved = False
+        if told is None:
+            return moved
+        if self._soft is not None and told.given is not None:
+            found = told.given()
+            moved = self._soft.take(found._replace(given=found.given / dt))
+        if self._bodies is not None:
+            sums = self._rigid(told.sums())
+            if told.pressing is not None:
+                pushing = np.maximum(-told.pressing(), 0.0)
+                sums += self._bodies.press(pushing / self._per_pressure)
+            if sums.any():
+                self._bodies.strike(sums / dt)
+                moved = True
+        return moved
 
 
 class _LongWaves:
@@ -374,7 +425,7 @@ def _solve_density(
         waves.begin(length, again=report.iterations > 0)
         for k, (momentum, gain) in enumerate(steps):
             with watch.stage("pressure"):
-                backend.compute_pressure(momentum, gain, waves.to_come(k))
+                coupling.compute_pressure(momentum, gain, waves.to_come(k))
                 if k == 0 and report.iterations:  # a cycle begins: is it needed?
                     backend.measure_error()
                     report.density_error_avg, report.density_error_max = backend.density_error()
@@ -384,8 +435,7 @@ def _solve_density(
                 with watch.stage("long waves"):
                     waves.add()
             with watch.stage("correction"):
-                backend.correct_positions(first=report.iterations == 0)
-            coupling.push()
+                coupling.correct_positions(first=report.iterations == 0)
             report.iterations += 1
         else:
             continue

@@ -70,21 +70,28 @@ class Launcher(DeviceState):
         )
 
     def _run(
-        self, program: dict[str, Any], name: str, items: int, *args: Any, group: int = 64
+        self,
+        program: dict[str, Any],
+        name: str,
+        items: int,
+        *args: Any,
+        group: int = 64,
+        first: int = 0,
     ) -> None:
         if items == 0:
             return
         size = -(-items // group) * group
-        program[name](self.queue, (size,), (group,), *args)
+        program[name](self.queue, (size,), (group,), *args, global_offset=(first,))
 
     def _take(self, names: str) -> list[Any]:
         """Buffers by name."""
         return [self._buffers[name] for name in names.split()]
 
-    def _run_lanes(self, name: str, *args: Any) -> None:
-        """A pass over clusters: a work-item each, or eight."""
-        items = self._clusters * (1 if self.vector_lanes else CLUSTER)
-        self._run(self._program(), name, items, *args, group=self.group)
+    def _run_lanes(self, name: str, *args: Any, begin: int = 0, end: int | None = None) -> None:
+        """A pass over clusters, or some of them: a work-item each, or eight."""
+        each = 1 if self.vector_lanes else CLUSTER
+        items = ((self._clusters if end is None else end) - begin) * each
+        self._run(self._program(), name, items, *args, group=self.group, first=begin * each)
 
     @property
     def _clusters(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,11 @@ class OpenCLBackend(Coupling):
             [h, (2 * h / self.model.calibration.support) ** self.model.calibration.dimensions], f32
         )
 
+    @property
+    def _shortest_way(self) -> float:
+        """In a step, that a particle may pass a solid by [m]."""
+        return min(self._radii, default=0.0) / self.model.calibration.support
+
     # ---- the passes ------------------------------------------------------------------------------
 
     def _place_reach(self) -> None:
@@ -120,6 +126,7 @@ class OpenCLBackend(Coupling):
         self._body_bits = sum({near_bit(int(s)) for s in np.flatnonzero(self._body_of > 0)})
 
     def follow(self, currents: Sequence[Current], dt: float) -> None:
+        self._fastest = math.inf
         needed = {id(f): f for c in currents for f in (c.before, c.after)}
         for number in self._flows.keys() - needed.keys():
             del self._buffers[f"flow {number}"]
@@ -148,7 +155,9 @@ class OpenCLBackend(Coupling):
         self._dt = dt
         self._stopped = self._corrected = False
         self._tension = tension_strength(dt)
-        self._rest_speed = 2 * dt * float(np.linalg.norm(gravity))
+        pull = dt * float(np.linalg.norm(gravity))
+        self._rest_speed = 2 * pull
+        self._fastest = math.inf if len(forces) else self._fastest + pull
         if len(forces):
             self._buffers["forces"] = self._upload(forces.astype(np.float32))
         g = np.append(gravity, 0).astype(np.float32)
@@ -167,6 +176,9 @@ class OpenCLBackend(Coupling):
         self._acted = 0, True
         if not self._passable or self._dt <= 0:
             return
+        fastest = fastest_point(*self._given)
+        if 1.0001 * self._dt * (self._fastest + fastest) <= self._shortest_way:
+            return  # the pass would find that no particle is fast
         self._stopped = True
         self._acted, self._around = (1, True), None
         self._run(
@@ -179,7 +191,7 @@ class OpenCLBackend(Coupling):
             *self._of_bodies("bodies back near"),
             u32(self._rows),
             f32(self._dt),
-            f32(fastest_point(*self._given)),
+            f32(fastest),
         )
 
     def find_neighbors(self) -> None:
@@ -211,7 +223,7 @@ class OpenCLBackend(Coupling):
             self._reorder(program, above)
         self._place_predicted(program)
         self._build_lists(program, grid, above)
-        self._around = None
+        self._around, self._free = None, (0, 0)
         self._known_bits = 0
         silent = np.flatnonzero(~tells(self._given[0], max(self._radii)))
         self._telling = 0x7FFFFFFF & ~sum({near_bit(int(s)) for s in silent})
@@ -361,10 +373,11 @@ class OpenCLBackend(Coupling):
                 program, "clear_rows", self._slots + 1, *self._take("rows used"), u32(self._slots)
             )
 
-    def compute_pressure(self, momentum: float, gain: float, to_come: float = 0.0) -> None:
+    def compute_pressure(
+        self, momentum: float, gain: float, to_come: float = 0.0, at_bodies: bool | None = None
+    ) -> None:
         b, weights = self._buffers, np.array([momentum, gain], f32)
-        self._run_lanes(
-            "compute_pressure",
+        args = [
             *self._take("fluids wall"),
             self._same,
             *self._take(
@@ -379,7 +392,17 @@ class OpenCLBackend(Coupling):
             f32(ATTRACTION_SHARE * self._tension),
             *(b[name if to_come > 0 else "pressure"] for name in ("coarse", "smooth")),
             f32(to_come),
-        )
+        ]
+        if at_bodies is False:
+            self._ahead = self._free
+        begin, end = self._ahead
+        if at_bodies is False:
+            self._run_lanes("compute_pressure", *args, begin=begin, end=end)
+        elif at_bodies:
+            self._run_lanes("compute_pressure", *args, end=begin)
+            self._run_lanes("compute_pressure", *args, begin=end)
+        else:
+            self._run_lanes("compute_pressure", *args)
         self._known_bits = self._field_bits
 
     def add_coarse(self, level: CoarseLevel, parts: int) -> float:
@@ -536,7 +559,7 @@ class OpenCLBackend(Coupling):
         bad = int(rows[:, 1].min())
         self.count = self._rows - int(rows[:, 2].sum())
         self._living = None
-        fastest = float(np.sqrt(rows[:, 0].view(np.float32).max()))
+        self._fastest = fastest = float(np.sqrt(rows[:, 0].view(np.float32).max()))
         return Survey(
             max_speed=fastest,
             bulk_speed=bulk_speed(speeds, fastest),
@@ -547,6 +570,7 @@ class OpenCLBackend(Coupling):
     def hold(self, ids: NDArray[np.uint32], velocities: NDArray[np.float32], slack: float) -> None:
         if len(ids) == 0:
             return
+        self._fastest = math.inf
         rows = np.zeros((len(ids), 4), np.float32)
         rows[:, :3] = velocities
         self._run(

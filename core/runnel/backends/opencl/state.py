@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...errors import DeviceError
 from ...particles import CAPACITIES
 from ...solver.model import Model
-from ..base import FIELD, SOLID_COLUMNS, same_layouts
+from ..base import FIELD, SOLID_COLUMNS, Later, same_layouts
 from .program import CLUSTER, SLOT
 
 if TYPE_CHECKING:
@@ -105,10 +105,12 @@ class DeviceState:
         self._radii: set[float] = set()
         self._buffers: dict[str, Any] = {}
         self._placed: dict[str, Placed] = {}  # of tables of solids
+        self._sent: dict[tuple[str, int], Any] = {}  # the last copies to buffers, by offset
         self.capacity = 0
         self.count = 0
         self._rows = 0  # with the dead
         self._living: NDArray[np.bool_] | None = None
+        self._fastest = math.inf  # no particle moves faster [m/s]
         self._list_capacity = 0
         self._vorticity_rows = -1  # rows it was computed for
         self._until_reorder = 0  # steps until all data is reordered again
@@ -188,9 +190,8 @@ class DeviceState:
             if yields is not None:
                 start = placed.starts[number + 1] - yields.size
                 table[i, 29:30].view(np.uint32)[0] = ahead + start
-        # Most solids stand still, and a copy waits for the device.
-        if table.tobytes() != placed.table:
-            self._cl.enqueue_copy(self.queue, self._buffers[name], table)
+        if table.tobytes() != placed.table:  # most solids stand still
+            self._send(name, table)
         self._placed[name] = replace(placed, table=table.tobytes())
 
     def _place_fields(self, name: str, fields: Sequence[SparseField], count: int) -> Placed:
@@ -220,8 +221,7 @@ class DeviceState:
             if new.yields is not None and new.yields is not old.yields:
                 parts.append((placed.starts[n + 1] - new.yields.size, words_of_floats(new.yields)))
             for start, words in parts:
-                offset = 4 * (first + start)
-                self._cl.enqueue_copy(self.queue, self._buffers[name], words, dst_offset=offset)
+                self._send(name, words, 4 * (first + start))
         return replace(placed, fields=tuple(fields))
 
     def _reserve(self, rows: int) -> None:
@@ -289,6 +289,7 @@ class DeviceState:
         self._rows += n
         self.count += n
         self._living = None
+        self._fastest = math.inf
         self._until_reorder = 0
         self._vorticity_rows = -1
 
@@ -301,10 +302,30 @@ class DeviceState:
         self._until_reorder = steps
 
     def _fetch(self, buffer: str, dtype: Any, width: int, rows: int | None = None) -> NDArray[Any]:
+        return self._fetch_later(buffer, dtype, width, rows)()
+
+    def _fetch_later(
+        self, buffer: str, dtype: Any, width: int, rows: int | None = None
+    ) -> Later[NDArray[Any]]:
+        """Rows as they will be once the device has done all it was asked for so far."""
         out = np.empty((self._rows if rows is None else rows, width), dtype)
-        if out.size:
-            self._cl.enqueue_copy(self.queue, out, self._buffers[buffer])
-        return out
+        if not out.size:
+            return lambda: out
+        source = self._buffers[buffer]
+        copying = self._cl.enqueue_copy(self.queue, out, source, is_blocking=False)
+
+        def waited() -> NDArray[Any]:
+            copying.wait()
+            return out
+
+        return waited
+
+    def _send(self, name: str, values: NDArray[Any], offset: int = 0) -> None:
+        """To the device behind what it was asked for, without waiting; nobody changes `values`."""
+        copying = self._cl.enqueue_copy(
+            self.queue, self._buffers[name], values, dst_offset=offset, is_blocking=False
+        )
+        self._sent[name, offset] = copying  # which holds the values; letting go of it waits
 
     @contextmanager
     def _mapped(self, names: str, *, write: bool = False) -> Iterator[list[NDArray[np.float32]]]:
@@ -361,6 +382,7 @@ class DeviceState:
         whole[:, part] = np.minimum(values, NEVER) if name == "expiry" else values
         rows[where] = whole
         self._cl.enqueue_copy(self.queue, self._buffers[buffer], rows)
+        self._fastest = math.inf
 
     def _living_mask(self) -> NDArray[np.bool_]:
         self._living = self._fetch("x", np.float32, 4)[:, 3] >= 0

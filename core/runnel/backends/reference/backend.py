@@ -24,7 +24,9 @@ from ..base import (
     Array,
     Contributions,
     Current,
+    Later,
     Rim,
+    Sums,
     Surroundings,
     Survey,
     bulk_speed,
@@ -131,26 +133,29 @@ class ReferenceBackend:
     def set_bodies(self, bodies: Array) -> None:
         self._bodies = _table(bodies, BODY_COLUMNS)
 
-    def weigh_bodies(self) -> NDArray[np.float64]:
+    def weigh_bodies(self) -> Later[Sums]:
         d = self._data
         x, h, count = d["predicted"], d["kernel_radius"], len(self._bodies)
         *_, parts = solids.wall_shares(
             self._walls, self._solids, x, h, self.model.ignored_axis, count
         )
         each = contact.loads(self._solids, self._bodies, x, h, d["volume"], self._mass(), parts)
-        loads: NDArray[np.float64] = each.sum(axis=0)
-        return loads
+        loads: Sums = each.sum(axis=0)
+        return lambda: loads
 
-    def reactions(self) -> NDArray[np.float64]:
+    def reactions(self) -> Later[Sums]:
         pushed = self._mass()[:, None, None] * self._back
         arms = self._arms[:, None, :] - self._bodies[None, :, :3]
-        return np.concatenate((pushed.sum(axis=0), np.cross(arms, pushed).sum(axis=0)), axis=1)
+        turns = np.cross(arms, pushed).sum(axis=0)
+        sums = np.concatenate((pushed.sum(axis=0), turns), axis=1)
+        return lambda: sums
 
-    def contributions(self, first: int) -> Contributions:
+    def contributions(self, first: int) -> Later[Contributions]:
         rows, bodies = np.nonzero((self._back[:, first:] != 0).any(axis=2))
         mass, bodies = self._mass()[rows], bodies + first
         given = mass[:, None] * self._back[rows, bodies]
-        return Contributions(bodies, self._data["predicted"][rows].astype(np.float64), given)
+        places = self._data["predicted"][rows].astype(np.float64)
+        return lambda: Contributions(bodies, places, given)
 
     def surroundings(self, first: int) -> Surroundings:
         d = self._data
@@ -163,8 +168,9 @@ class ReferenceBackend:
         x = self._data["predicted"].astype(np.float64)
         return Rim(np.arange(len(x), dtype=np.uint32), x, self._of_fluid(self.model.rest_density))
 
-    def multipliers(self, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
-        return self._data["multiplier"][rows].astype(np.float64)
+    def multipliers(self, rows: NDArray[np.uint32]) -> Later[Sums]:
+        values = self._data["multiplier"][rows].astype(np.float64)
+        return lambda: values
 
     def _no_reactions(self, at: NDArray[Any]) -> NDArray[np.float64]:
         """Room for what bodies get of a pass that acts at these places."""
@@ -228,7 +234,11 @@ class ReferenceBackend:
         d = self._data
         self._neighbors = find_neighbors(keys[order], d["predicted"], d["kernel_radius"])
 
-    def compute_pressure(self, momentum: float, gain: float, to_come: float = 0.0) -> None:
+    def compute_pressure(
+        self, momentum: float, gain: float, to_come: float = 0.0, at_bodies: bool | None = None
+    ) -> None:
+        if at_bodies is False:  # all at once, when bodies are there too
+            return
         d, m = self._data, self.model
         x, h = d["predicted"], d["kernel_radius"]
         fluid = density.fill(self._kernel, self.neighbors, x, d["volume"], h)
