@@ -18,7 +18,7 @@ from .cache.planes import SMALLEST
 from .collider_fields import mesh_bounds
 from .colliders import ENDLESS, Rows, Sinks, Solids
 from .motion import frame_time, motion_of
-from .params import Collider, MeshFile, Source
+from .params import Collider, MeshFile, Sink, Source
 from .particles import CAPACITIES
 from .pilot import STRIKES, Lap, Pilot
 from .scene import Scene
@@ -41,6 +41,7 @@ TABLE_BYTES = 300_000  # on a device besides, whatever the particles: the sort's
 VORTICITY_BYTES = 16
 HOST_BYTES = 56
 PROGRAM_BYTES = 130_000_000  # the process itself with PoCL, before any particle
+COMPILED_BYTES = 140_000_000  # numba and what it compiled, which meshes and bodies need
 # On disk: of a particle in a checkpoint, and what that takes besides; of a frame besides its
 # particles (header, manifest).
 CHECKPOINT_BYTES, CHECKPOINT_HEAD = 56, 6000
@@ -384,6 +385,14 @@ def _field_bytes(scene: Scene) -> int:
 def _reach_factor(scene: Scene) -> float:
     """Neighbours, and so the work of a pass, beside those at h = 2d."""
     return float((scene.solver.support / NARROW) ** scene.dimensions)
+
+
+def program_bytes(scene: Scene) -> int:
+    """Memory of the process itself, whatever the particles."""
+    parts: tuple[Source | Collider | Sink, ...] = (*scene.sources, *scene.colliders, *scene.sinks)
+    meshes = any(isinstance(part.shape, MeshFile) for part in parts)
+    bodies = any(part.body in ("rigid", "deformable") for part in scene.colliders)
+    return PROGRAM_BYTES + (COMPILED_BYTES if meshes or bodies else 0)
 
 
 def initial_bytes(scene: Scene) -> int:

@@ -21,11 +21,11 @@ from ..colliders import Sinks, Solids
 from ..estimate import (
     CHANNEL_BYTES,
     PACKED,
-    PROGRAM_BYTES,
     Estimate,
     Rate,
     estimate,
     needs_pilot,
+    program_bytes,
     rate_of,
     scene_rate,
     warnings,
@@ -81,11 +81,11 @@ def run(args: argparse.Namespace) -> int:
     found = warnings(scene) + (_room(cost, Path(folder)) if folder else [])
     if args.json:
         values = {**dataclasses.asdict(cost), "bytes": cost.bytes, "device": str(info)}
-        values["measured"] = args.measure
+        values |= {"program_bytes": program_bytes(scene), "measured": args.measure}
         say_json({"scene": scene.name, "valid": True, **values, "warnings": found})
         return 0
     say(f"{args.scene}: valid")
-    say(_text(cost, info, args.measure))
+    say(_text(cost, info, args.measure, program_bytes(scene)))
     for warning in found:
         say(f"warning: {warning}")
     return 0
@@ -147,12 +147,12 @@ class _Keeper:
             self._job.writer.close()
 
 
-def _text(cost: Estimate, info: DeviceInfo, timed: bool) -> str:
+def _text(cost: Estimate, info: DeviceInfo, timed: bool, program: int) -> str:
     seconds = cost.seconds_per_frame or 0.0
     lines = [
         f"  particles  {cost.particles} at most",
         f"  memory     {size_text(cost.device_bytes)} on the device, "
-        f"{size_text(cost.host_bytes)} on the host, {size_text(PROGRAM_BYTES)} for the program",
+        f"{size_text(cost.host_bytes)} on the host, {size_text(program)} for the program",
         f"  disk       {size_text(cost.disk_bytes)}",
         f"  steps      {cost.steps_per_frame} per frame at {cost.speed:.2g} m/s, "
         f"about {cost.iterations} iterations each",

@@ -21,7 +21,7 @@ from ..backends.devices import DeviceInfo
 from ..branching import State, check_change, parent_scene, restore, state_at, taken_over
 from ..cache import CHECKPOINTS_KEPT, COMPRESSIONS, Background, Branch, Cache
 from ..errors import CacheError, RunnelError, SceneError, SimulationError
-from ..estimate import frame_work, initial_bytes
+from ..estimate import frame_work, initial_bytes, program_bytes
 from ..leaks import Leaks
 from ..params import CHANNELS
 from ..progress import Progress, duration
@@ -278,11 +278,12 @@ def _memory_limit(args: argparse.Namespace, scene: Scene) -> int | None:
     if not args.memory_limit > 0:
         raise SceneError("must be above 0", key="--memory-limit", value=args.memory_limit)
     limit = int(args.memory_limit * 2**30)
-    needed = initial_bytes(scene)
-    if needed > limit:
+    program, particles = program_bytes(scene), initial_bytes(scene)
+    if program + particles > limit:
         raise RunnelError(
-            f"{args.scene}: about {size_text(needed)} would be needed, --memory-limit is "
-            f"{args.memory_limit:g} GB. Use a larger spacing, or raise the limit."
+            f"{args.scene}: about {size_text(program)} for the program and {size_text(particles)} "
+            f"for the particles would be needed, --memory-limit is {args.memory_limit:g} GB. Use a "
+            "larger spacing, or raise the limit."
         )
     return limit
 
