@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from runnel import Simulation
 from runnel.backends.base import BODY, BODY_COLUMNS, BOX, FIELD, SPHERE
 from runnel.backends.opencl import OpenCLBackend
 from runnel.backends.reference import ReferenceBackend
 from runnel.backends.reference.solids import signed_distances
 from tests.parity.compare import Twins
 from tests.parity.scenes import fields
+from tests.physics.test_bodies import pool
 from tests.unit.reference_setup import NO_FORCES, channels, make_model, random_rotation, solid
 
 D, DT = 0.02, 0.004
@@ -143,3 +145,20 @@ def test_what_memory_held_before_does_not_matter(make_backend, monkeypatch):
         assert all(np.isfinite(values).all() for values in got)
         results.append([values.tobytes() for values in got])
     assert all(result == results[0] for result in results)
+
+
+def test_going_ahead_where_no_body_is_changes_nothing(opencl_device):
+    """Pressures of the clusters that no body is near come first: the same bits as all at once."""
+    results = []
+    for ahead in (True, False):
+        setup = pool(0.5, 8, flat=False, drop=0.2, time_step=0.008)
+        with Simulation(setup, opencl_device, timed=False) as sim:
+            if not ahead:
+                sim._backend._keep_free = lambda met: None
+            for _ in range(5):
+                sim.step()
+            begin, end = sim._backend._free
+            assert (end > begin) == ahead
+            bodies = sim.bodies.state().values()
+            results.append([sim.particles["position"].tobytes(), *(v.tobytes() for v in bodies)])
+    assert results[0] == results[1]

@@ -111,7 +111,7 @@ LANES_KERNEL void compute_pressure(
     real per_compression = lowest * stiffness / (crowd * crowd * crowd);
 #endif
 #if BODIES
-    per_compression /= 1.0f + per_compression * yield;  // what bodies yield, pressure need not do
+    if (ANY_LANE(yield > 0.0f)) per_compression /= 1.0f + per_compression * yield;  // what bodies yield, pressure need not do
 #endif
     const real before = LOAD_FLOAT(pressure);
     // Multipliers add up over the iterations of a step: never above what tension allows, so that
