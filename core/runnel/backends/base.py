@@ -287,8 +287,8 @@ class Backend(Protocol):
     def correct_positions(self, first: bool = True) -> None:
         """x* += dx of eq. 3, then contact. s_ij acts in the `first` iteration of a step only."""
 
-    def update_velocities(self) -> None:
-        """v = (x* - x)/dt, wall response; x = x*."""
+    def update_velocities(self, at_bodies: bool | None = None) -> None:
+        """v = (x* - x)/dt, wall response; x = x*. at_bodies: as of compute_pressure."""
 
     def apply_viscosity(self) -> None:
         """All passes of eq. 5."""

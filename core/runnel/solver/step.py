@@ -202,8 +202,7 @@ def step(
         backend.find_neighbors()
     judge = _solve_density(backend, model, fields, plan, limits, coupling, report)  # 8-19
     with watch.stage("velocities"):  # 21
-        coupling.arrive()
-        backend.update_velocities()
+        coupling.update_velocities()
         told = coupling.ask()
     if model.viscosity_passes:
         with watch.stage("viscosity"):  # 22
@@ -234,8 +233,8 @@ class Told(NamedTuple):
 class _Coupling:
     """Hands pushes to the bodies and their poses back to the passes; nothing without bodies.
 
-    Pressures are found where no body is near at first: meanwhile the host works out where the last
-    correction has pushed the bodies, as only the other places ask for that.
+    Pressures, and velocities, are found where no body is near at first: meanwhile the host works
+    out where the last correction has pushed the bodies, as only the other places ask for that.
     """
 
     def __init__(
@@ -333,7 +332,15 @@ class _Coupling:
                 if self._give(told, 1.0):
                     self._place_solids()
 
-    def arrive(self) -> None:
+    def update_velocities(self) -> None:
+        if not self._any:
+            self._backend.update_velocities()
+            return
+        self._backend.update_velocities(at_bodies=False)
+        self._arrive()
+        self._backend.update_velocities(at_bodies=True)
+
+    def _arrive(self) -> None:
         self._push()
         if self._soft is not None:
             self._soft.arrive()

@@ -393,17 +393,21 @@ class OpenCLBackend(Coupling):
             *(b[name if to_come > 0 else "pressure"] for name in ("coarse", "smooth")),
             f32(to_come),
         ]
+        self._run_around(at_bodies, "compute_pressure", *args)
+        self._known_bits = self._field_bits
+
+    def _run_around(self, at_bodies: bool | None, name: str, *args: Any) -> None:
+        """A pass over all clusters; or over a row of them that no body is near, then the others."""
         if at_bodies is False:
             self._ahead = self._free
         begin, end = self._ahead
         if at_bodies is False:
-            self._run_lanes("compute_pressure", *args, begin=begin, end=end)
+            self._run_lanes(name, *args, begin=begin, end=end)
         elif at_bodies:
-            self._run_lanes("compute_pressure", *args, end=begin)
-            self._run_lanes("compute_pressure", *args, begin=end)
+            self._run_lanes(name, *args, end=begin)
+            self._run_lanes(name, *args, begin=end)
         else:
-            self._run_lanes("compute_pressure", *args)
-        self._known_bits = self._field_bits
+            self._run_lanes(name, *args)
 
     def add_coarse(self, level: CoarseLevel, parts: int) -> float:
         b, n = self._buffers, self._rows
@@ -458,8 +462,9 @@ class OpenCLBackend(Coupling):
         self._acted = BODY_SLOTS, False
         self._corrected = True
 
-    def update_velocities(self) -> None:
-        self._run_lanes(
+    def update_velocities(self, at_bodies: bool | None = None) -> None:
+        self._run_around(
+            at_bodies,
             "update_velocities",
             *self._take("material xp pressure push near x v solids"),
             u32(self._solid_count),

@@ -313,7 +313,9 @@ class ReferenceBackend:
         d["push"] += push.astype(np.float32)
         d["moved"] += (moved + push).astype(np.float32)
 
-    def update_velocities(self) -> None:
+    def update_velocities(self, at_bodies: bool | None = None) -> None:
+        if at_bodies is False:  # all at once, when bodies are there too
+            return
         d = self._data
         # (x* - x)/dt, but the rounding of x + dt v stays out of the velocity; with bodies that of
         # x* + dx too, which they would get and particles lose.
