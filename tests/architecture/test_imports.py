@@ -42,7 +42,7 @@ LAYERS = (
     "mesh_sequence",
     "shapes collider_fields",
     "sources colliders forces backends.reference backends.opencl",
-    "solver.cells",
+    "solver.cells solver.coupling",
     "solver.openings",
     "solver.coarse",
     "solver.step wetmap bodies",
