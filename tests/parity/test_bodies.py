@@ -14,7 +14,8 @@ from runnel.backends.reference import ReferenceBackend
 from runnel.backends.reference.solids import signed_distances
 from tests.parity.compare import Twins
 from tests.parity.scenes import fields
-from tests.physics.test_bodies import pool
+from tests.physics.setups import box
+from tests.physics.test_bodies import body, inside, pool, scene
 from tests.unit.reference_setup import NO_FORCES, channels, make_model, random_rotation, solid
 
 D, DT = 0.02, 0.004
@@ -162,3 +163,16 @@ def test_going_ahead_where_no_body_is_changes_nothing(opencl_device):
             bodies = sim.bodies.state().values()
             results.append([sim.particles["position"].tobytes(), *(v.tobytes() for v in bodies)])
     assert results[0] == results[1]
+
+
+def test_a_puddle_of_fewer_clusters_than_a_group_has(opencl_device):
+    """A body beside one end of it: no whole group of clusters is free of the body."""
+    d = 0.02
+    puddle = box([0, 0, 0], [20 * d, 4 * d, 4 * d])
+    raft = body(box([0, 0, 5 * d], [3 * d, 4 * d, 8 * d]), density=500)
+    setup = scene([inside(box([0, 0, 0], [20 * d, 4 * d, 1.0])), raft], [puddle])
+    with Simulation(setup, opencl_device, timed=False) as sim:
+        for _ in range(5):
+            sim.step()
+        assert np.isfinite(sim.particles["position"]).all()
+        assert sim._backend._free == (0, 0)

@@ -104,7 +104,7 @@ class Coupling(Launcher):
         k = int(np.argmax(np.diff(ends)))
         begin = -(-self._clusters * (int(ends[k]) + 1) // (self.tiles * self.group)) * self.group
         end = self._clusters * int(ends[k + 1]) // (self.tiles * self.group) * self.group
-        self._free = begin, max(begin, end)
+        self._free = (begin, end) if begin < end else (0, 0)
 
     def reactions(self) -> Later[Sums]:
         slots, _ = self._acted

@@ -195,6 +195,7 @@ class OpenCLBackend(Coupling):
         )
 
     def find_neighbors(self) -> None:
+        self._free = 0, 0
         if self.count == 0:
             self._rows = 0
             return
@@ -223,7 +224,7 @@ class OpenCLBackend(Coupling):
             self._reorder(program, above)
         self._place_predicted(program)
         self._build_lists(program, grid, above)
-        self._around, self._free = None, (0, 0)
+        self._around = None
         self._known_bits = 0
         silent = np.flatnonzero(~tells(self._given[0], max(self._radii)))
         self._telling = 0x7FFFFFFF & ~sum({near_bit(int(s)) for s in silent})
