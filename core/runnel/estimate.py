@@ -51,6 +51,7 @@ WET_TEXEL_BYTES, WET_IMAGE_BYTES = 16, 1.5  # of a texel: in a checkpoint, in a 
 # h = 2d in a moving fluid, and a quarter more where lists had to grow.
 LIST_ROOM, LIST_ENTRIES, LIST_SLACK = 14, 9.5, 1.25
 CLUSTER = 8  # particles that share a list; capacities leave room for two more
+OWN_ENTRIES = 35  # a pass over a cluster takes as long as this many entries before it reads its list
 NARROW = 4.0  # support, in particle radii, at which LIST_ENTRIES and rates are given
 CHANNEL_BYTES = {"position": 12, "velocity": 12, "vorticity": 12}  # of a particle; others: 4
 # What compression leaves of channels after a splash (decision 0003); of constants, ids: nothing.
@@ -171,10 +172,10 @@ def estimate(scene: Scene, rate: Rate | None = None, pilot: Pilot | None = None)
 
 
 def _crowding(rate: Rate | None, lap: Lap) -> float:
-    """Neighbours of a particle beside those it had when the rate was taken, as the pilot saw it."""
+    """Work of a pass beside that when the rate was taken, by the neighbours that the pilot saw."""
     if rate is None or not rate.listed or not lap.listed:
         return 1.0
-    return lap.listed / rate.listed
+    return (OWN_ENTRIES + lap.listed) / (OWN_ENTRIES + rate.listed)
 
 
 def _seconds(
