@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.base import BODY, BOX, FIELD
-from ..backends.reference.compile import inline, serial
+from ..backends.reference.compile import bare, inline
 from ..backends.reference.field import World
 from ..backends.reference.solids import Vector, distance, local_point, point_velocity
 from .points import FIELD_ONLY, NO_FIELD
@@ -51,7 +51,7 @@ def turned(inverse: Floats, i: int, t: Vector) -> Vector:
     )
 
 
-@serial
+@bare
 def find(
     w: World, owner: Ints, points: Floats, radii: Floats, holds: Ints, centres: Floats,
     reach: Floats, margin: Floats, friction: Floats, asleep: Ints, out: Floats, pairs: Ints,
@@ -182,7 +182,7 @@ def apply(
             spin[b, i] -= by * t[i]
 
 
-@serial
+@bare
 def solve(
     c: Floats, pairs: Ints, count: int, v: Floats, spin: Floats, mobility: Floats, inverse: Floats,
     dt: float, sweeps: int, least: float,
@@ -227,7 +227,7 @@ def solve(
             break
 
 
-@serial
+@bare
 def part_overlaps(
     c: Floats, pairs: Ints, count: int, moved: Floats, turns: Floats, mobility: Floats,
     inverse: Floats, slop: Floats,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backends.base import BODY, BOX, FIELD
-from ..backends.reference.compile import inline, serial
+from ..backends.reference.compile import bare, inline
 from ..backends.reference.field import World
 from ..backends.reference.solids import Vector, distance, local_point, signed_distances
 
@@ -53,9 +53,9 @@ def surface_samples(
     phi, normal = phi[near], normal[near] @ turn.T
     # Particles push a face as if it ended 0.22 spacings short of its edges.
     points, areas = _on_surface(grid, areas, phi, normal, max(1 - EDGE * spacing / step, 0.0))
-    points, areas = points @ turn, areas @ turn
     kept = (areas != 0).any(axis=1)
-    points, areas = points[kept], areas[kept]
+    points, areas = _merged(points[kept], areas[kept], 1e-6 * step)
+    points, areas = points @ turn, areas @ turn
     cells = np.floor(points / (BLOCK * step)).astype(np.int64)
     order = np.lexsort(cells.T)
     return points[order], areas[order], step
@@ -78,6 +78,17 @@ def _on_surface(
     return np.concatenate(points), np.concatenate(parts)
 
 
+def _merged(points: Floats, areas: Floats, within: float) -> tuple[Floats, Floats]:
+    """Samples of one place and face as one: nodes at both sides of a flat face have one each."""
+    face = np.round(areas / np.sqrt((areas**2).sum(axis=1, keepdims=True)))
+    _, kept, same = np.unique(
+        np.hstack([np.round(points / within), face]), axis=0, return_index=True, return_inverse=True
+    )
+    sums = np.zeros((len(kept), 3))
+    np.add.at(sums, same.reshape(-1), areas)
+    return points[kept], sums
+
+
 def blocks_of(points: Floats, step: float) -> tuple[Ints, Floats]:
     """First samples of blocks, as surface_samples orders them; centres and radii (n, 4)."""
     if not len(points):  # of a body that is smaller than a cell
@@ -92,12 +103,13 @@ def blocks_of(points: Floats, step: float) -> tuple[Ints, Floats]:
 
 
 @inline
-def placed(turn: Floats, centre: Floats, k: int, p: Floats) -> Vector:
-    m = turn[k]
+def placed(turns: Floats, centres: Floats, a: int, points: Floats, k: int) -> Vector:
+    """A point of body a in the world."""
+    x, y, z = points[k, 0], points[k, 1], points[k, 2]
     return (
-        centre[k, 0] + m[0, 0] * p[0] + m[0, 1] * p[1] + m[0, 2] * p[2],
-        centre[k, 1] + m[1, 0] * p[0] + m[1, 1] * p[1] + m[1, 2] * p[2],
-        centre[k, 2] + m[2, 0] * p[0] + m[2, 1] * p[1] + m[2, 2] * p[2],
+        centres[a, 0] + turns[a, 0, 0] * x + turns[a, 0, 1] * y + turns[a, 0, 2] * z,
+        centres[a, 1] + turns[a, 1, 0] * x + turns[a, 1, 1] * y + turns[a, 1, 2] * z,
+        centres[a, 2] + turns[a, 2, 0] * x + turns[a, 2, 1] * y + turns[a, 2, 2] * z,
     )
 
 
@@ -123,7 +135,7 @@ def may_touch(w: World, c: int, face: int, x: Vector, room: float) -> bool:
     return bool(phi <= room)
 
 
-@serial
+@bare
 def find_flush(
     w: World, turns: Floats, centres: Floats, reach: Floats, asks: Ints, points: Floats,
     areas: Floats, firsts: Ints, balls: Floats, blocks: Ints, spacing: float, room: Floats,
@@ -151,55 +163,74 @@ def find_flush(
                     continue
             hollow = s[0] == BOX and s[1] < 0.0
             for face in range(0 if hollow else -1, 3 if hollow else 0):
-                # Most bodies are near something, and few flush: at first only what is that near.
-                for wanted in (WIDE * spacing, room[a]):
-                    if not may_touch(w, c, face, at, reach[a] + wanted):
-                        break
-                    before = count
-                    count = ask_blocks(
-                        w, c, face, a, turns, centres, points, areas, firsts, balls,
-                        blocks[a], blocks[a + 1], spacing, wanted, count, out, others,
-                    )  # fmt: skip
-                    if count == len(out):  # no room; asked again with more
-                        return count
-                    if wanted != room[a]:
-                        found = out[before:count, 0].any()
-                        count = before
-                        if not found:
-                            break
+                # Most bodies are near something, and few flush.
+                if not is_flush(
+                    w, c, face, a, turns, centres, reach, points, areas, firsts, balls, blocks,
+                    spacing,
+                ):  # fmt: skip
+                    continue
+                count = ask_blocks(
+                    w, c, face, a, turns, centres, points, areas, firsts, balls, blocks,
+                    spacing, room[a], count, out, others,
+                )  # fmt: skip
+                if count == len(out):  # no room; asked again with more
+                    return count
     return count
+
+
+@inline
+def is_flush(
+    w: World, c: int, face: int, a: int, turns: Floats, centres: Floats, reach: Floats,
+    points: Floats, areas: Floats, firsts: Ints, balls: Floats, blocks: Ints, spacing: float,
+) -> bool:  # fmt: skip
+    """Whether any sample of body a is flush with solid c."""
+    room, s = WIDE * spacing, w.rows[c]
+    at = (centres[a, 0], centres[a, 1], centres[a, 2])
+    if not may_touch(w, c, face, at, reach[a] + room):
+        return False
+    band = s[5] * w.head[int(s[26]), 4] if s[0] == FIELD else np.inf
+    for k in range(blocks[a], blocks[a + 1]):
+        if not may_touch(w, c, face, placed(turns, centres, a, balls, k), balls[k, 3] + room):
+            continue
+        for p in range(firsts[k], firsts[k + 1]):
+            phi, n = gap(w, c, face, placed(turns, centres, a, points, p))
+            near = phi < room and phi < 0.99 * band
+            if near and flushness(turns, a, areas, p, n, phi / spacing) > 0.0:
+                return True
+    return False
 
 
 @inline
 def ask_blocks(
     w: World, c: int, face: int, a: int, turns: Floats, centres: Floats, points: Floats,
-    areas: Floats, firsts: Ints, balls: Floats, begin: int, end: int, spacing: float, room: float,
+    areas: Floats, firsts: Ints, balls: Floats, blocks: Ints, spacing: float, room: float,
     count: int, out: Floats, others: Ints,
 ) -> int:  # fmt: skip
+    """Samples of body a within room of solid c, after those that are in out already."""
     s = w.rows[c]
     b = int(s[BODY]) - 1
     band = s[5] * w.head[int(s[26]), 4] if s[0] == FIELD else np.inf
-    for k in range(begin, end):
-        if not may_touch(w, c, face, placed(turns, centres, a, balls[k]), balls[k, 3] + room):
+    for k in range(blocks[a], blocks[a + 1]):
+        if not may_touch(w, c, face, placed(turns, centres, a, balls, k), balls[k, 3] + room):
             continue
         for p in range(firsts[k], firsts[k + 1]):
-            phi, n = gap(w, c, face, placed(turns, centres, a, points[p]))
+            phi, n = gap(w, c, face, placed(turns, centres, a, points, p))
             if phi >= room or phi >= 0.99 * band or count == len(out):
                 continue
             others[count, 0], others[count, 1] = p, b
-            out[count, 0] = flushness(turns[a], areas[p], n, phi / spacing)
+            out[count, 0] = flushness(turns, a, areas, p, n, phi / spacing)
             out[count, 1], out[count, 2], out[count, 3] = n
             count += 1
     return count
 
 
 @inline
-def flushness(turn: Floats, area: Floats, n: Vector, gap: float) -> float:
-    """Of a sample at a gap, in spacings, from what has the normal n."""
-    facing, square = 0.0, 0.0
+def flushness(turns: Floats, a: int, areas: Floats, p: int, n: Vector, gap: float) -> float:
+    """Of sample p of body a at a gap, in spacings, from what has the normal n."""
+    x, y, z = areas[p, 0], areas[p, 1], areas[p, 2]
+    facing, square = 0.0, x * x + y * y + z * z
     for i in range(3):
-        facing -= n[i] * (turn[i, 0] * area[0] + turn[i, 1] * area[1] + turn[i, 2] * area[2])
-        square += area[i] * area[i]
+        facing -= n[i] * (turns[a, i, 0] * x + turns[a, i, 1] * y + turns[a, i, 2] * z)
     facing = (facing / np.sqrt(square) - ASKEW) / (FACING - ASKEW)
     thin = (WIDE - gap) / (WIDE - THIN)
     return min(max(facing, 0.0), 1.0) * min(max(thin, 0.0), 1.0)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backends.reference.compile import inline, serial
+from ..backends.reference.compile import bare, called, inline, serial
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -104,7 +104,7 @@ def uncovered(
     """Of samples: how far no particle is below them, 0 to 1."""
     bare = np.ones(len(places))
     for k in range(len(pairs)):
-        s, j = pairs[k]
+        s, j = pairs[k, 0], pairs[k, 1]
         below = 0.0
         for i in range(3):
             below += (particles[j, i] - places[s, i]) * down[s, i]
@@ -141,7 +141,7 @@ def wetting(
             wet[pairs[k, 0]] += fades(apart[k] / spacing, WETS, WETS_NOT)
     count = 0
     for k in range(len(pairs)):
-        s, j = pairs[k]
+        s, j = pairs[k, 0], pairs[k, 1]
         share = fades(apart[k] / spacing, WETS, WETS_NOT) / max(wet[s], ENOUGH)
         if not edge[s] or share == 0.0:
             continue
@@ -213,7 +213,7 @@ def fit(
     return found, constant
 
 
-@inline
+@called
 def acting(
     places: Floats, areas: Floats, flush: Floats, middle: Floats, spacing: float, gravity: Floats,
     lifted: Floats, heavy: Floats, centres: Floats,
@@ -242,7 +242,7 @@ def acting(
     return per_fit, constant
 
 
-@inline
+@called
 def invert(m: Floats) -> None:
     """(A, 1) -> (1, A^-1) in place, A positive definite."""
     for i in range(4):
@@ -252,7 +252,7 @@ def invert(m: Floats) -> None:
                 m[k] -= m[k, i] * m[i]
 
 
-@serial
+@bare
 def pushed(
     change: Floats, bodies: Ints, starts: Ints, rows: Ints, weights: Floats, sums: Floats
 ) -> None:
