@@ -51,7 +51,7 @@ WET_TEXEL_BYTES, WET_IMAGE_BYTES = 16, 1.5  # of a texel: in a checkpoint, in a 
 # h = 2d in a moving fluid, and a quarter more where lists had to grow.
 LIST_ROOM, LIST_ENTRIES, LIST_SLACK = 14, 9.5, 1.25
 CLUSTER = 8  # particles that share a list; capacities leave room for two more
-OWN_ENTRIES = 35  # a pass over a cluster takes as long as this many entries before it reads its list
+OWN_ENTRIES = 35  # a pass takes as long as this many more, per cluster, whatever its list
 NARROW = 4.0  # support, in particle radii, at which LIST_ENTRIES and rates are given
 CHANNEL_BYTES = {"position": 12, "velocity": 12, "vorticity": 12}  # of a particle; others: 4
 # What compression leaves of channels after a splash (decision 0003); of constants, ids: nothing.
