@@ -32,7 +32,13 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_known", {})
     for name in ("RUNNEL_DEVICE", "RUNNEL_THREADS", "RUNNEL_REPROBE"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("PATH", "POCL_CACHE_DIR", "POCL_MAX_PTHREAD_COUNT", "NUMBA_NUM_THREADS"):
+    for name in (
+        "PATH",
+        "POCL_AFFINITY",
+        "POCL_CACHE_DIR",
+        "POCL_MAX_PTHREAD_COUNT",
+        "NUMBA_NUM_THREADS",
+    ):
         monkeypatch.setenv(name, os.environ.get(name, ""))  # put back afterwards
         if not os.environ[name]:
             monkeypatch.delenv(name)
@@ -258,6 +264,23 @@ class TestEnvironment:
         )
         assert self.answer(code, RUNNEL_THREADS="3") == "3 3"
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="PoCL pins threads on Linux only")
+    def test_pocls_threads_are_pinned_if_they_may_go_everywhere(self) -> None:
+        """One to a processor; else they would pile up on the first, or leave where they may be."""
+        code = (
+            "import os\n"
+            "from runnel.backends import devices\n"
+            "devices.prepare_environment()\n"
+            "print(os.environ.get('POCL_AFFINITY', 'free'))"
+        )
+        everywhere = os.sched_getaffinity(0) == set(range(os.cpu_count() or 0))
+        assert self.answer(code, POCL_AFFINITY="") == ("1" if everywhere else "free")
+        assert self.answer(code, POCL_AFFINITY="0") == "0"
+        assert self.answer(code, POCL_AFFINITY="", RUNNEL_THREADS="1") == "free"
+        if (os.cpu_count() or 1) > 1:
+            confined = code.replace("import os", "import os; os.sched_setaffinity(0, {0})")
+            assert self.answer(confined, POCL_AFFINITY="") == "free"
+
     def test_threads_of_numba_that_run_already(self) -> None:
         code = (
             "import numba\n"
@@ -273,6 +296,7 @@ class TestEnvironment:
     def answer(code: str, **settings: str) -> str:
         """What a new interpreter prints."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "core"), **settings}
+        environment = {name: text for name, text in environment.items() if text}
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -140,6 +140,10 @@ def prepare_environment() -> None:
         os.environ["POCL_MAX_PTHREAD_COUNT"] = threads
         os.environ["CL_CONFIG_CPU_TBB_NUM_WORKERS"] = threads  # Intel's runtime
         _limit_numba(int(threads))
+    if "POCL_MAX_PTHREAD_COUNT" not in os.environ and _has_all_processors():
+        # Woken for a tenth of a millisecond at a time, PoCL's threads may end up on one processor
+        # and stay there for seconds. Fewer of them would all go to the first ones.
+        os.environ.setdefault("POCL_AFFINITY", "1")
     if "POCL_CACHE_DIR" not in os.environ:
         # PoCL hides its device if the default folder cannot be written.
         folder = cache_folder() / "pocl"
@@ -149,6 +153,13 @@ def prepare_environment() -> None:
     os.environ.setdefault("PATH", os.defpath)  # what the C library assumes; clang does not
     if linker.needed(_system_path()):
         _use_own_linker()
+
+
+def _has_all_processors() -> bool:
+    """Whether this process may run on all of them: PoCL counts from 0, and asks for no leave."""
+    if sys.platform != "linux":
+        return False
+    return os.sched_getaffinity(0) == set(range(os.cpu_count() or 0))
 
 
 def _limit_numba(threads: int) -> None:
