@@ -9,7 +9,8 @@ MAKEFLAGS += --no-builtin-rules
 VENV        ?= .venv
 VENV_PEERS  ?= .venv-peers
 PYTEST_ARGS ?=
-# Tests wait for compilers and devices much of the time: more processes than cores.
+# Tests wait for compilers and devices much of the time: more processes than cores, so that threads
+# had better not be pinned to any.
 TEST_JOBS   ?= 3
 BENCH_ARGS  ?=
 BLENDER_ARGS ?=
@@ -52,7 +53,7 @@ demo: $(VENV)/.installed-all ## simulate the dam break; cache, pictures, mesh an
 	    -o -name '*.obj' -o -name 'report*' \) | sort | sed 's/^/  /'
 
 test: $(VENV)/.installed-test ## run the whole test suite
-	@$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
+	@POCL_AFFINITY=$${POCL_AFFINITY:-0} $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS)
 
 test-blender-all: $(VENV)/.installed-test ## run the tests in Blender 4.5, 5.0 and 5.2
 	@TEST_JOBS=$(TEST_JOBS) $(BIN)/python -m tests.tools.blender_versions $(BLENDER_ARGS)
