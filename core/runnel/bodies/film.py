@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..backends.base import Rim
 from ..backends.reference.field import World
-from .flush import WIDE, blocks_of, find_flush, surface_samples
+from .flush import WIDE, Poses, Samples, blocks_of, find_flush, surface_samples
 from .rim import (
     BESIDE,
     WETS_NOT,
@@ -63,7 +63,7 @@ class Films:
     def __init__(
         self, world: World, parts: list[int], centres: Floats, reach: Floats, spacing: float
     ) -> None:
-        self._spacing, self._reach, count = spacing, reach, len(parts)
+        self._spacing, count = spacing, len(parts)
         found = [
             surface_samples(world, i, centres[k], float(reach[k]), spacing)
             for k, i in enumerate(parts)
@@ -72,15 +72,16 @@ class Films:
         begin = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         blocks = [blocks_of(points, step) for points, _, step in found]
         self._owner = np.repeat(np.arange(count), sizes)
-        self._points = np.concatenate([np.zeros((0, 3)), *(f[0] for f in found)])
-        self._areas = np.concatenate([np.zeros((0, 3)), *(f[1] for f in found)])
         self._steps = np.array([f[2] for f in found])
-        self._firsts = np.concatenate(
-            [np.zeros(0, np.int64), *(first + begin[k] for k, (first, _) in enumerate(blocks))]
+        firsts = [first + begin[k] for k, (first, _) in enumerate(blocks)]
+        self._samples = Samples(
+            np.concatenate([np.zeros((0, 3)), *(f[0] for f in found)]),
+            np.concatenate([np.zeros((0, 3)), *(f[1] for f in found)]),
+            np.concatenate([*firsts, begin[-1:]]),
+            np.concatenate([np.zeros((0, 4)), *(balls for _, balls in blocks)]),
+            np.append(0, np.cumsum([len(first) for first, _ in blocks], dtype=np.int64)),
+            np.asarray(reach, np.float64),
         )
-        self._balls = np.concatenate([np.zeros((0, 4)), *(b for _, b in blocks)])
-        self._firsts = np.append(self._firsts, begin[-1])
-        self._blocks = np.append(0, np.cumsum([len(first) for first, _ in blocks], dtype=np.int64))
         self._values, self._others = np.zeros((ENTRIES, 4)), np.zeros((ENTRIES, 2), np.int64)
         self._parts: list[Part] = []
         self._films: list[Film] = []
@@ -97,9 +98,8 @@ class Films:
         room = WIDE * self._spacing + BESIDE * self._steps
         while True:
             count = find_flush(
-                world, turns, centres, self._reach, moves.astype(np.int64), self._points,
-                self._areas, self._firsts, self._balls, self._blocks, self._spacing, room,
-                self._values, self._others,
+                world, Poses(turns, centres), self._samples, moves.astype(np.int64), self._spacing,
+                room, self._values, self._others,
             )  # fmt: skip
             if count < len(self._values):
                 break
@@ -121,15 +121,19 @@ class Films:
         every = _largest(samples - first, values)
         for b in np.unique(others[values[:, 0] > 0]):
             # Of two bodies that move the smaller one is asked: its samples are closer.
-            if b >= 0 and self._moves[b] and (self._reach[b], b) < (self._reach[a], a):
+            if (
+                b >= 0
+                and self._moves[b]
+                and (self._samples.reach[b], b) < (self._samples.reach[a], a)
+            ):
                 continue
             with_b = others == b
             chosen = np.unique(samples[with_b])
             flush = _largest(samples[with_b] - first, values[with_b])[chosen - first]
             self._parts.append(
                 Part(
-                    a, int(b), self._points[chosen] @ turn.T + self._centres[a],
-                    self._areas[chosen] @ turn.T, flush[:, 0], every[chosen - first, 0],
+                    a, int(b), self._samples.points[chosen] @ turn.T + self._centres[a],
+                    self._samples.areas[chosen] @ turn.T, flush[:, 0], every[chosen - first, 0],
                     -flush[:, 1:], self._steps[a],
                 )
             )  # fmt: skip

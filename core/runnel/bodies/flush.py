@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,24 @@ BLOCK = 2  # of samples that are asked for together, in their spacing
 THIN, WIDE = 1.0, 1.5
 # Minus the cosine between the normals of both sides: a face that meets a floor edge on has no gap.
 ASKEW, FACING = 0.3, 0.7
+
+
+class Samples(NamedTuple):
+    """Of the surfaces of all bodies, one body after the other, and block by block."""
+
+    points: Floats  # (n, 3) about the centre
+    areas: Floats  # (n, 3) outwards
+    firsts: Ints  # samples of blocks, and the end
+    balls: Floats  # around blocks: centre, radius
+    blocks: Ints  # first ones of bodies, and the end
+    reach: Floats  # of bodies [m]
+
+
+class Poses(NamedTuple):
+    """Of all bodies."""
+
+    turns: Floats  # (n, 3, 3)
+    centres: Floats  # (n, 3)
 
 
 def surface_samples(
@@ -103,13 +123,13 @@ def blocks_of(points: Floats, step: float) -> tuple[Ints, Floats]:
 
 
 @inline
-def placed(turns: Floats, centres: Floats, a: int, points: Floats, k: int) -> Vector:
+def placed(poses: Poses, a: int, points: Floats, k: int) -> Vector:
     """A point of body a in the world."""
-    x, y, z = points[k, 0], points[k, 1], points[k, 2]
+    x, y, z, m, o = points[k, 0], points[k, 1], points[k, 2], poses.turns, poses.centres
     return (
-        centres[a, 0] + turns[a, 0, 0] * x + turns[a, 0, 1] * y + turns[a, 0, 2] * z,
-        centres[a, 1] + turns[a, 1, 0] * x + turns[a, 1, 1] * y + turns[a, 1, 2] * z,
-        centres[a, 2] + turns[a, 2, 0] * x + turns[a, 2, 1] * y + turns[a, 2, 2] * z,
+        o[a, 0] + m[a, 0, 0] * x + m[a, 0, 1] * y + m[a, 0, 2] * z,
+        o[a, 1] + m[a, 1, 0] * x + m[a, 1, 1] * y + m[a, 1, 2] * z,
+        o[a, 2] + m[a, 2, 0] * x + m[a, 2, 1] * y + m[a, 2, 2] * z,
     )
 
 
@@ -126,53 +146,53 @@ def gap(w: World, c: int, face: int, x: Vector) -> tuple[float, Vector]:
 
 
 @inline
+def known(w: World, c: int) -> float:
+    """Up to where solid c knows its distance."""
+    s = w.rows[c]
+    return 0.99 * s[5] * w.head[int(s[26]), 4] if s[0] == FIELD else np.inf
+
+
+@inline
 def may_touch(w: World, c: int, face: int, x: Vector, room: float) -> bool:
     """Whether solid c may be within room of x."""
     phi, _ = gap(w, c, face, x)
-    s = w.rows[c]
-    if s[0] == FIELD and phi >= 0.99 * s[5] * w.head[int(s[26]), 4]:
-        return bool(s[5] * w.head[int(s[26]), 4] <= room)  # farther than the field knows
-    return bool(phi <= room)
+    return min(phi, known(w, c)) <= room
 
 
 @bare
 def find_flush(
-    w: World, turns: Floats, centres: Floats, reach: Floats, asks: Ints, points: Floats,
-    areas: Floats, firsts: Ints, balls: Floats, blocks: Ints, spacing: float, room: Floats,
+    w: World, poses: Poses, samples: Samples, asks: Ints, spacing: float, room: Floats,
     out: Floats, others: Ints,
 ) -> int:  # fmt: skip
     """Samples within room (per body) [m] of solids that a body that asks is flush with: how many.
 
-    firsts: samples of blocks, and the end; blocks: those of bodies, and the end. others (n, 2):
-    sample, body of the other solid or -1; out (n, 4): how far it is flush, 0 to 1, and that
-    solid's normal.
+    others (n, 2): sample, body of the other solid or -1; out (n, 4): how far it is flush, 0 to 1,
+    and that solid's normal.
     """
-    count = 0
-    for a in range(len(centres)):
+    count, reach = 0, samples.reach
+    for a in range(len(reach)):
         if not asks[a]:
             continue
-        at = (centres[a, 0], centres[a, 1], centres[a, 2])
+        at = (poses.centres[a, 0], poses.centres[a, 1], poses.centres[a, 2])
         for c in range(len(w.rows)):
             s = w.rows[c]
             b = int(s[BODY]) - 1
             if b == a:
                 continue
             if b >= 0:
-                dx, dy, dz = (at[0] - centres[b, 0], at[1] - centres[b, 1], at[2] - centres[b, 2])
+                o = poses.centres
+                dx, dy, dz = at[0] - o[b, 0], at[1] - o[b, 1], at[2] - o[b, 2]
                 if dx * dx + dy * dy + dz * dz > (reach[a] + reach[b] + WIDE * spacing) ** 2:
                     continue
             hollow = s[0] == BOX and s[1] < 0.0
             for face in range(0 if hollow else -1, 3 if hollow else 0):
                 # Most bodies are near something, and few flush.
-                if not is_flush(
-                    w, c, face, a, turns, centres, reach, points, areas, firsts, balls, blocks,
-                    spacing,
-                ):  # fmt: skip
-                    continue
-                count = ask_blocks(
-                    w, c, face, a, turns, centres, points, areas, firsts, balls, blocks,
-                    spacing, room[a], count, out, others,
-                )  # fmt: skip
+                if may_touch(w, c, face, at, reach[a] + WIDE * spacing) and is_flush(
+                    w, c, face, a, poses, samples, spacing
+                ):
+                    count = take_near(
+                        w, c, face, a, poses, samples, spacing, room[a], count, out, others
+                    )
                 if count == len(out):  # no room; asked again with more
                     return count
     return count
@@ -180,57 +200,50 @@ def find_flush(
 
 @inline
 def is_flush(
-    w: World, c: int, face: int, a: int, turns: Floats, centres: Floats, reach: Floats,
-    points: Floats, areas: Floats, firsts: Ints, balls: Floats, blocks: Ints, spacing: float,
-) -> bool:  # fmt: skip
+    w: World, c: int, face: int, a: int, poses: Poses, samples: Samples, spacing: float
+) -> bool:
     """Whether any sample of body a is flush with solid c."""
-    room, s = WIDE * spacing, w.rows[c]
-    at = (centres[a, 0], centres[a, 1], centres[a, 2])
-    if not may_touch(w, c, face, at, reach[a] + room):
-        return False
-    band = s[5] * w.head[int(s[26]), 4] if s[0] == FIELD else np.inf
-    for k in range(blocks[a], blocks[a + 1]):
-        if not may_touch(w, c, face, placed(turns, centres, a, balls, k), balls[k, 3] + room):
+    room = WIDE * spacing
+    for k in range(samples.blocks[a], samples.blocks[a + 1]):
+        middle, radius = placed(poses, a, samples.balls, k), samples.balls[k, 3]
+        if not may_touch(w, c, face, middle, radius + room):
             continue
-        for p in range(firsts[k], firsts[k + 1]):
-            phi, n = gap(w, c, face, placed(turns, centres, a, points, p))
-            near = phi < room and phi < 0.99 * band
-            if near and flushness(turns, a, areas, p, n, phi / spacing) > 0.0:
+        for p in range(samples.firsts[k], samples.firsts[k + 1]):
+            phi, n = gap(w, c, face, placed(poses, a, samples.points, p))
+            near = phi < min(room, known(w, c))
+            if near and flushness(poses, a, samples.areas, p, n, phi / spacing) > 0.0:
                 return True
     return False
 
 
 @inline
-def ask_blocks(
-    w: World, c: int, face: int, a: int, turns: Floats, centres: Floats, points: Floats,
-    areas: Floats, firsts: Ints, balls: Floats, blocks: Ints, spacing: float, room: float,
-    count: int, out: Floats, others: Ints,
+def take_near(
+    w: World, c: int, face: int, a: int, poses: Poses, samples: Samples, spacing: float,
+    room: float, count: int, out: Floats, others: Ints,
 ) -> int:  # fmt: skip
-    """Samples of body a within room of solid c, after those that are in out already."""
-    s = w.rows[c]
-    b = int(s[BODY]) - 1
-    band = s[5] * w.head[int(s[26]), 4] if s[0] == FIELD else np.inf
-    for k in range(blocks[a], blocks[a + 1]):
-        if not may_touch(w, c, face, placed(turns, centres, a, balls, k), balls[k, 3] + room):
+    """Samples of body a within room of solid c, behind those that are in out already."""
+    for k in range(samples.blocks[a], samples.blocks[a + 1]):
+        middle, radius = placed(poses, a, samples.balls, k), samples.balls[k, 3]
+        if not may_touch(w, c, face, middle, radius + room):
             continue
-        for p in range(firsts[k], firsts[k + 1]):
-            phi, n = gap(w, c, face, placed(turns, centres, a, points, p))
-            if phi >= room or phi >= 0.99 * band or count == len(out):
+        for p in range(samples.firsts[k], samples.firsts[k + 1]):
+            phi, n = gap(w, c, face, placed(poses, a, samples.points, p))
+            if phi >= min(room, known(w, c)) or count == len(out):
                 continue
-            others[count, 0], others[count, 1] = p, b
-            out[count, 0] = flushness(turns, a, areas, p, n, phi / spacing)
+            others[count, 0], others[count, 1] = p, int(w.rows[c, BODY]) - 1
+            out[count, 0] = flushness(poses, a, samples.areas, p, n, phi / spacing)
             out[count, 1], out[count, 2], out[count, 3] = n
             count += 1
     return count
 
 
 @inline
-def flushness(turns: Floats, a: int, areas: Floats, p: int, n: Vector, gap: float) -> float:
+def flushness(poses: Poses, a: int, areas: Floats, p: int, n: Vector, gap: float) -> float:
     """Of sample p of body a at a gap, in spacings, from what has the normal n."""
-    x, y, z = areas[p, 0], areas[p, 1], areas[p, 2]
+    x, y, z, m = areas[p, 0], areas[p, 1], areas[p, 2], poses.turns
     facing, square = 0.0, x * x + y * y + z * z
     for i in range(3):
-        facing -= n[i] * (turns[a, i, 0] * x + turns[a, i, 1] * y + turns[a, i, 2] * z)
+        facing -= n[i] * (m[a, i, 0] * x + m[a, i, 1] * y + m[a, i, 2] * z)
     facing = (facing / np.sqrt(square) - ASKEW) / (FACING - ASKEW)
     thin = (WIDE - gap) / (WIDE - THIN)
     return min(max(facing, 0.0), 1.0) * min(max(thin, 0.0), 1.0)
