@@ -281,6 +281,22 @@ class TestEnvironment:
             confined = code.replace("import os", "import os; os.sched_setaffinity(0, {0})")
             assert self.answer(confined, POCL_AFFINITY="") == "free"
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="PoCL pins threads on Linux only")
+    def test_pinned_threads_have_a_processor_each(self) -> None:
+        """As the system tells it, of a real device."""
+        code = (
+            "import os\n"
+            "from runnel.backends import devices\n"
+            "opened = devices.open_context(devices.choose('cpu'))\n"
+            "places = [os.sched_getaffinity(int(t)) for t in os.listdir('/proc/self/task')]\n"
+            "print(sorted(cpu for cpus in places if len(cpus) == 1 for cpu in cpus))"
+        )
+        count = os.cpu_count() or 1
+        if count == 1 or os.sched_getaffinity(0) != set(range(count)):
+            pytest.skip("needs leave to run on all of several processors")
+        assert self.answer(code, POCL_AFFINITY="") == str(list(range(count)))
+        assert self.answer(code, POCL_AFFINITY="0") == "[]"
+
     def test_threads_of_numba_that_run_already(self) -> None:
         code = (
             "import numba\n"

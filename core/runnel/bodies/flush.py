@@ -159,6 +159,14 @@ def may_touch(w: World, c: int, face: int, x: Vector, room: float) -> bool:
     return min(phi, known(w, c)) <= room
 
 
+@inline
+def block_may_touch(
+    w: World, c: int, face: int, a: int, k: int, poses: Poses, samples: Samples, room: float
+) -> bool:
+    middle, radius = placed(poses, a, samples.balls, k), samples.balls[k, 3]
+    return may_touch(w, c, face, middle, radius + room)
+
+
 @bare
 def find_flush(
     w: World, poses: Poses, samples: Samples, asks: Ints, spacing: float, room: Floats,
@@ -205,8 +213,7 @@ def is_flush(
     """Whether any sample of body a is flush with solid c."""
     room = WIDE * spacing
     for k in range(samples.blocks[a], samples.blocks[a + 1]):
-        middle, radius = placed(poses, a, samples.balls, k), samples.balls[k, 3]
-        if not may_touch(w, c, face, middle, radius + room):
+        if not block_may_touch(w, c, face, a, k, poses, samples, room):
             continue
         for p in range(samples.firsts[k], samples.firsts[k + 1]):
             phi, n = gap(w, c, face, placed(poses, a, samples.points, p))
@@ -223,8 +230,7 @@ def take_near(
 ) -> int:  # fmt: skip
     """Samples of body a within room of solid c, behind those that are in out already."""
     for k in range(samples.blocks[a], samples.blocks[a + 1]):
-        middle, radius = placed(poses, a, samples.balls, k), samples.balls[k, 3]
-        if not may_touch(w, c, face, middle, radius + room):
+        if not block_may_touch(w, c, face, a, k, poses, samples, room):
             continue
         for p in range(samples.firsts[k], samples.firsts[k + 1]):
             phi, n = gap(w, c, face, placed(poses, a, samples.points, p))

@@ -205,9 +205,7 @@ class OpenCLBackend(Coupling):
         axis_bits = max(bits + levels - 1, ROW_BITS)
         level_bits = (levels - 1).bit_length()
         fine = 3 * axis_bits + level_bits + FINE_BITS + 1 <= 64
-        grid = np.zeros(
-            1, np.dtype([("inverse", "f4"), ("low", "i4", 3), ("bits", "i4"), ("shift", "i4")])
-        )
+        grid = np.zeros(1, GRID)
         grid["inverse"], grid["low"] = 1 / max(self._radii), low
         grid["bits"], grid["shift"] = bits, 3 * axis_bits
         key_bits = 3 * axis_bits + level_bits + (FINE_BITS if fine else 0)
